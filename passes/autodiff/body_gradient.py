@@ -10,8 +10,9 @@ from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted
+from graphc.ops.indexing.scatter import scatter_add_op, scatter_along_op
 from passes.autodiff.loop import Loop
-from passes.autodiff.region_builder import Region, read_inputs
+from passes.autodiff.region_builder import Region, or_zeros, read_inputs
 from passes.rewriting.constants import known
 
 
@@ -55,14 +56,9 @@ class BodyGradient:
     ) -> tuple[list[Value], list[Value]]:
         """Cotangents and sums behind a trip, whose inputs are given, on the way back."""
         here = {**given, **dict(zip(self.seeds, cotangents, strict=True))}
-        found = iter(made.copied(self.graph, here, [v for v in self.results if v is not None]))
-        results = [None if value is None else next(found) for value in self.results]
-        zeros = surface_function("zeros")
+        results = made.derived(self.graph, here, self.results)
         count = len(self.variables)
-        before = [
-            zeros(old.shape, old.dtype) if new is None else new
-            for new, old in zip(results[:count], cotangents, strict=True)
-        ]
+        before = or_zeros(results[:count], cotangents)
         added = [
             old if new is None else _added(made, old, converted(new, old.dtype))
             for new, old in zip(results[count:], sums, strict=True)
@@ -73,7 +69,7 @@ class BodyGradient:
 def _added(made: Region, total: Value, term: Value) -> Value:
     """The sum; what is scattered into zeros is scattered into the total, in place."""
     node = made.editor.producer(term)
-    if node is not None and node.op.name in ("scatter_add", "scatter_add_along_axis"):
+    if node is not None and node.op in (scatter_add_op, scatter_along_op):
         base, *where = node.inputs
         found = known(base, made.editor.producer)
         if found is not None and not found.array.any():

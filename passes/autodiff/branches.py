@@ -14,7 +14,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op
-from passes.autodiff.region_builder import Region
+from passes.autodiff.region_builder import Region, at_places, or_zeros
 
 Derived = tuple[Graph, list[Value | None]]
 Vjp = Callable[[Graph, Sequence[Value], Sequence[Value], Sequence[Value | None]], Derived]
@@ -34,10 +34,7 @@ def pulled(
         return vjp(region.with_parts(inputs=(*region.inputs, *seeds)), ys, xs, seeds)
 
     results = _branches(node, [c for _, c in given], [node.inputs[p] for p in wanted], branch)
-    found: list[Value | None] = [None] * len(node.inputs)
-    for place, value in zip(wanted, results, strict=True):
-        found[place] = value
-    return found
+    return at_places(len(node.inputs), wanted, results)
 
 
 def pushed(node: Node, tangents: Sequence[Value | None], jvp: Jvp) -> list[Value | None]:
@@ -51,10 +48,7 @@ def pushed(node: Node, tangents: Sequence[Value | None], jvp: Jvp) -> list[Value
         return jvp(region.with_parts(inputs=(*region.inputs, *directions)), ys, xs, directions)
 
     results = _branches(node, [t for _, t in given], [node.outputs[p] for p in wanted], branch)
-    found: list[Value | None] = [None] * len(node.outputs)
-    for place, value in zip(wanted, results, strict=True):
-        found[place] = value
-    return found
+    return at_places(len(node.outputs), wanted, results)
 
 
 def by_own_rule(node: Node, cotangents: Sequence[Value | None]) -> list[Value | None]:
@@ -63,17 +57,11 @@ def by_own_rule(node: Node, cotangents: Sequence[Value | None]) -> list[Value | 
     The region becomes a branch that is always taken.
     """
     count, (rule,) = node.attrs["results"], node.regions
-    zeros = surface_function("zeros_like")
-    seeds = [
-        zeros(value) if cotangent is None else cotangent
-        for value, cotangent in zip(node.outputs, cotangents, strict=True)
-    ]
-    operands = [*seeds, *node.inputs[count + node.attrs["operands"] :]]
+    operands = [*or_zeros(cotangents, node.outputs), *node.inputs[count + node.attrs["operands"] :]]
 
     def written(name: str) -> Graph:
-        inputs = [Value(value.type, value.name) for value in operands]
-        made = Region(name, inputs)
-        given = dict(zip(rule.inputs, inputs, strict=True))
+        made = Region(name, operands)
+        given = dict(zip(rule.inputs, made.inputs, strict=True))
         return made.written(node, lambda: made.copied(rule, given, rule.outputs))
 
     always = surface_function("constant")(True)
@@ -103,28 +91,11 @@ def _branches(
     def written(region: Graph) -> Graph:
         seeds = [Value(value.type, value.name) for value in beside]
         grown, results = derived(region, seeds)
-        inputs = [Value(value.type, value.name) for value in operands]
-        made = Region(region.name, inputs)
-        return made.written(node, lambda: _filled(made, grown, inputs, results, like))
+        made = Region(region.name, operands)
+        given = dict(zip(grown.inputs, made.inputs, strict=True))
+        return made.written(node, lambda: or_zeros(made.derived(grown, given, results), like))
 
     if not like:
         return ()
     regions = list(map(written, node.regions))
     return apply_node(cond_op, [node.inputs[0], *operands], {}, regions).outputs
-
-
-def _filled(
-    made: Region,
-    grown: Graph,
-    inputs: Sequence[Value],
-    results: Sequence[Value | None],
-    like: Sequence[Value],
-) -> list[Value]:
-    """The results in a region, with zeros where there are none."""
-    given = dict(zip(grown.inputs, inputs, strict=True))
-    known = iter(made.copied(grown, given, [value for value in results if value is not None]))
-    zeros = surface_function("zeros")
-    return [
-        zeros(other.shape, other.dtype) if value is None else next(known)
-        for value, other in zip(results, like, strict=True)
-    ]

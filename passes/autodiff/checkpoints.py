@@ -151,16 +151,6 @@ def _reach() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
 
 def _counted(loop: Loop) -> Value:
     """The number of trips, by the loop run again beside a counter."""
-
-    def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
-        given = dict(zip(loop.condition.inputs, (*own["state"], *outside), strict=True))
-        return made.copied(loop.condition, given, loop.condition.outputs)[0]
-
-    def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
-        given = dict(zip(loop.body.inputs, (*own["state"], *outside), strict=True))
-        following = made.copied(loop.body, given, loop.body.outputs)
-        return {"state": following, "trips": [own["trips"][0] + 1]}
-
     none = constant_beside(0, int64, loop.start[0])
-    carried = {"state": loop.start, "trips": [none]}
-    return repeat(loop.node, carried, loop.captured, condition, body)["trips"][0]
+    ends = loop.again({"trips": [none]}, lambda own: {"trips": [own["trips"][0] + 1]})
+    return ends["trips"][0]

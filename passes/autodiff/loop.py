@@ -15,8 +15,10 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted, size_beside
+from graphc.ops.pointwise.arithmetic import add_op
+from graphc.ops.pointwise.logic import less_op
 from graphc.ops.source import constant_op, dim_op
-from passes.autodiff.region_builder import read_inputs
+from passes.autodiff.region_builder import Groups, Region, read_inputs, repeat
 from passes.autodiff.tape import flowing, read_by
 from passes.control_flow.regions import carried_count
 from passes.rewriting.constants import payload_array
@@ -108,7 +110,7 @@ class Loop:
         something else."""
         own = self.body.inputs[place]
         node = self.body.producers.get(self.body.outputs[place])
-        if own.shape or not own.dtype.is_integer or node is None or node.op.name != "add":
+        if own.shape or not own.dtype.is_integer or node is None or node.op is not add_op:
             return None
         left, right = node.inputs
         other = right if left is own else left if right is own else None
@@ -173,12 +175,43 @@ class Loop:
                 return sorted(wanted)
             wanted |= more
 
+    # --- running it again ------------------------------------------------------------------------
+
+    def goes_on(self, made: Region, state: Sequence[Value], captured: Sequence[Value]) -> Value:
+        """Whether there is another trip, by a copy of the condition in a region."""
+        given = dict(zip(self.condition.inputs, (*state, *captured), strict=True))
+        return made.copied(self.condition, given, self.condition.outputs)[0]
+
+    def again(
+        self,
+        beside: Mapping[str, Sequence[Value]],
+        step: Callable[[Groups], Mapping[str, Sequence[Value]]],
+    ) -> Groups:
+        """The loop run again with further variables; gives all of them at its end, by groups.
+
+        Args:
+            beside: their first values, in groups of any names but "state", the loop's own.
+            step: their successors, given all variables before the trip.
+        """
+
+        def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
+            return self.goes_on(made, own["state"], outside)
+
+        def body(
+            made: Region, own: Groups, outside: Sequence[Value]
+        ) -> Mapping[str, Sequence[Value]]:
+            given = dict(zip(self.body.inputs, (*own["state"], *outside), strict=True))
+            return {"state": made.copied(self.body, given, self.body.outputs), **step(own)}
+
+        carried = {"state": self.start, **beside}
+        return repeat(self.node, carried, self.captured, condition, body)
+
     # --- how many trips --------------------------------------------------------------------------
 
     def counter(self) -> Counter | None:
         """The variable that counts, in ``while i < bound`` with ``i + 1`` in each trip."""
         node = self.condition.producers.get(self.condition.outputs[0])
-        if node is None or node.op.name != "less":
+        if node is None or node.op is not less_op:
             return None
         position = {value: place for place, value in enumerate(self.condition.inputs)}
         place, limit = position.get(node.inputs[0]), node.inputs[1]
@@ -249,6 +282,3 @@ def _reached(graph: Graph, sources: Iterable[Value]) -> set[Value]:
         if any(value in reached for value in flowing(node)):
             reached.update(value for value in node.outputs if value.dtype.is_differentiable)
     return reached
-
-
-

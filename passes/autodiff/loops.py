@@ -27,7 +27,7 @@ from passes.autodiff.body_gradient import BodyGradient
 from passes.autodiff.branches import Jvp, Vjp
 from passes.autodiff.checkpoints import kept_in_slots
 from passes.autodiff.loop import Loop, Producer, size_of
-from passes.autodiff.region_builder import Groups, Region, repeat
+from passes.autodiff.region_builder import Groups, Region, at_places, or_zeros, repeat
 
 
 def pulled(
@@ -43,22 +43,14 @@ def pulled(
     useful = loop.useful(given)
     inputs = loop.body.inputs
     variables = sorted(p for p in loop.active(flows) if inputs[p] in useful)
-    shared = [
-        p for p in range(loop.count, len(inputs)) if flows[p] and inputs[p] in useful
-    ]  # fmt: skip
+    shared = [p for p in range(loop.count, len(inputs)) if flows[p] and inputs[p] in useful]
     seeds = tuple([Value(node.outputs[place].type) for place in variables])
     body = loop.body.with_parts(inputs=(*inputs, *seeds))
     ys = [body.outputs[place] for place in variables]
     xs = [inputs[place] for place in (*variables, *shared)]
     grown, results = vjp(body, ys, xs, seeds)
-    gradient = BodyGradient(
-        loop, grown, seeds, tuple(variables), tuple(shared), tuple(results)
-    )
-    zeros = surface_function("zeros_like")
-    first: list[Value] = []
-    for place in variables:
-        cotangent = cotangents[place]
-        first.append(zeros(node.outputs[place]) if cotangent is None else cotangent)
+    gradient = BodyGradient(loop, grown, seeds, tuple(variables), tuple(shared), tuple(results))
+    first = or_zeros([cotangents[p] for p in variables], [node.outputs[p] for p in variables])
     counter = loop.counter()
     size = loop.size(counter)
     if size == 0:
@@ -67,10 +59,7 @@ def pulled(
         ends = _kept_in_rows(gradient, first, size)
     else:
         ends = kept_in_slots(gradient, first, counter)
-    found: list[Value | None] = [None] * len(node.inputs)
-    for place, value in zip((*variables, *shared), ends, strict=True):
-        found[place] = value
-    return found
+    return at_places(len(node.inputs), (*variables, *shared), ends)
 
 
 def _fits(gradient: BodyGradient, size: Dim) -> bool:
@@ -108,30 +97,19 @@ def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> 
 
 def _rows(loop: Loop, places: Sequence[int], size: Dim) -> list[Value]:
     """For each of these variables what it was before each trip, stacked, by the loop run again."""
-    node = loop.node
     counter = loop.counter()
     assert counter is not None, "the number of trips is a size"
+    first = loop.first_number(counter)
     zeros = surface_function("zeros")
-    kept = [zeros((size, *node.inputs[p].shape), node.inputs[p].dtype) for p in places]
+    kept = [zeros((size, *loop.start[p].shape), loop.start[p].dtype) for p in places]
 
-    def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
-        given = dict(zip(loop.condition.inputs, (*own["state"], *outside), strict=True))
-        return made.copied(loop.condition, given, loop.condition.outputs)[0]
-
-    def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
+    def keep(own: Groups) -> Mapping[str, list[Value]]:
         state = own["state"]
-        given = dict(zip(loop.body.inputs, (*state, *outside), strict=True))
-        following = made.copied(loop.body, given, loop.body.outputs)
-        first = loop.first_number(counter)
         trip = converted(state[counter.place], int64) - first
-        written = [
-            rows.at[trip].set(state[place])
-            for rows, place in zip(own["kept"], places, strict=True)
-        ]
-        return {"state": following, "kept": written}
+        pairs = zip(own["kept"], places, strict=True)
+        return {"kept": [rows.at[trip].set(state[place]) for rows, place in pairs]}
 
-    ends = repeat(node, {"state": loop.start, "kept": kept}, loop.captured, condition, body)
-    return ends["kept"]
+    return loop.again({"kept": kept}, keep)["kept"]
 
 
 def pushed(
@@ -147,38 +125,20 @@ def pushed(
     body_graph = loop.body.with_parts(inputs=(*inputs, *directions))
     ys = [body_graph.outputs[place] for place in variables]
     grown, results = jvp(body_graph, ys, [inputs[place] for place in changing], directions)
-    zeros = surface_function("zeros")
+    count = len(loop.captured)
 
     def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
-        operands = (*own["state"], *outside[: len(loop.captured)])
-        given = dict(zip(loop.condition.inputs, operands, strict=True))
-        return made.copied(loop.condition, given, loop.condition.outputs)[0]
+        return loop.goes_on(made, own["state"], outside[:count])
 
     def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
-        count = len(loop.captured)
         given = dict(zip(inputs, (*own["state"], *outside[:count]), strict=True))
         given |= dict(zip(directions, (*own["tangents"], *outside[count:]), strict=True))
-        wanted = [*loop.body.outputs, *(value for value in results if value is not None)]
-        made_here = made.copied(grown, given, wanted)
-        moving = iter(made_here[loop.count :])
-        return {
-            "state": made_here[: loop.count],
-            "tangents": [
-                zeros(old.shape, old.dtype) if new is None else next(moving)
-                for new, old in zip(results, own["tangents"], strict=True)
-            ],
-        }
+        values = made.derived(grown, given, [*loop.body.outputs, *results])
+        following = or_zeros(values, [*own["state"], *own["tangents"]])
+        return {"state": following[: loop.count], "tangents": following[loop.count :]}
 
-    def tangent(place: int) -> Value:
-        given, operand = tangents[place], node.inputs[place]
-        return zeros(operand.shape, operand.dtype) if given is None else given
-
-    carried = {"state": loop.start, "tangents": list(map(tangent, variables))}
-    beside = [*loop.captured, *map(tangent, captured)]
+    first = or_zeros([tangents[p] for p in changing], [node.inputs[p] for p in changing])
+    carried = {"state": loop.start, "tangents": first[: len(variables)]}
+    beside = [*loop.captured, *first[len(variables) :]]
     ends = repeat(node, carried, beside, condition, body)
-    found: list[Value | None] = [None] * len(node.outputs)
-    for place, value in zip(variables, ends["tangents"], strict=True):
-        found[place] = value
-    return found
-
-
+    return at_places(len(node.outputs), variables, ends["tangents"])

@@ -12,6 +12,7 @@ from dataclasses import replace
 from graphc.ir.builder import apply_node
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from passes.autodiff.tape import cause_of
@@ -21,11 +22,13 @@ class Region:
     """A region that is being written.
 
     Attributes:
+        inputs: what stands in it for the operands of the node that will own it.
         editor: what gets its nodes.
     """
 
-    def __init__(self, name: str, inputs: Sequence[Value]) -> None:
-        self.editor = GraphEditor(Graph(name, inputs, (), ()))
+    def __init__(self, name: str, operands: Iterable[Value]) -> None:
+        self.inputs = _alike(operands)
+        self.editor = GraphEditor(Graph(name, self.inputs, (), ()))
 
     def copied(
         self, graph: Graph, given: Mapping[Value, Value], wanted: Iterable[Value]
@@ -43,6 +46,13 @@ class Region:
             self.editor.put(node)
         self.editor.require(graph.guards)
         return [here[value] for value in results]
+
+    def derived(
+        self, graph: Graph, given: Mapping[Value, Value], results: Sequence[Value | None]
+    ) -> list[Value | None]:
+        """As ``copied``, of results among which None stands for zeros."""
+        known = iter(self.copied(graph, given, [value for value in results if value is not None]))
+        return [None if value is None else next(known) for value in results]
 
     def written(self, origin: Node, outputs: Callable[[], Sequence[Value]]) -> Graph:
         """The finished region, which gives what the function builds for the node."""
@@ -73,6 +83,25 @@ def _copy(region: Graph) -> Graph:
 def _alike(values: Iterable[Value]) -> tuple[Value, ...]:
     """New values of the same types and names."""
     return tuple([Value(value.type, value.name) for value in values])
+
+
+def or_zeros(values: Iterable[Value | None], like: Iterable[Value]) -> list[Value]:
+    """The values, with zeros of the type of their likes where there is none."""
+    zeros = surface_function("zeros")
+    return [
+        zeros(other.shape, other.dtype) if value is None else value
+        for value, other in zip(values, like, strict=True)
+    ]
+
+
+def at_places(
+    count: int, places: Iterable[int], values: Iterable[Value | None]
+) -> list[Value | None]:
+    """So many values, of which these stand at these places, and None elsewhere."""
+    found: list[Value | None] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return found
 
 
 def needed_nodes(graph: Graph, wanted: Iterable[Value]) -> list[Node]:
@@ -137,10 +166,9 @@ def repeat(
     def region(
         name: str, outputs: Callable[[Region, Groups, Sequence[Value]], Sequence[Value]]
     ) -> Graph:
-        inputs = [Value(value.type, value.name) for value in operands]
-        made = Region(name, inputs)
-        own = groups.parted(inputs[:count])
-        return made.written(origin, lambda: outputs(made, own, inputs[count:]))
+        made = Region(name, operands)
+        own = groups.parted(made.inputs[:count])
+        return made.written(origin, lambda: outputs(made, own, made.inputs[count:]))
 
     def successors(made: Region, own: Groups, outside: Sequence[Value]) -> Sequence[Value]:
         following = body(made, own, outside)
