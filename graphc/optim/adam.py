@@ -90,11 +90,8 @@ class Adam(RuleOptimizer):
     def _moments(self, parameter: Parameter, slope: Value) -> tuple[Value, Value]:
         """The running means of the gradient and of its square."""
         first, second = (float(beta) for beta in self.betas)
-        mean = parameter.slot("first_moment", lambda old: first * old + (1 - first) * slope)
-        spread = parameter.slot(
-            "second_moment", lambda old: second * old + (1 - second) * (slope * slope)
-        )
-        return mean, spread
+        mean = parameter.running_mean("first_moment", first, slope)
+        return mean, parameter.running_mean("second_moment", second, slope * slope)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +158,7 @@ class Adamax(Adam):
 
         def update(parameter: Parameter, gradient: Value) -> Value:
             slope = parameter.decayed(gradient, self.weight_decay, self.mask)
-            mean = parameter.slot("first_moment", lambda old: first * old + (1 - first) * slope)
+            mean = parameter.running_mean("first_moment", first, slope)
             largest = parameter.slot(
                 "largest_gradient", lambda old: larger(second * old, abs_(slope) + epsilon)
             )

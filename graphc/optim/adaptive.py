@@ -100,9 +100,7 @@ class Adadelta(RuleOptimizer):
 
         def update(parameter: Parameter, gradient: Value) -> Value:
             slope = parameter.decayed(gradient, self.weight_decay, self.mask)
-            spread = parameter.slot(
-                "mean_square", lambda old: rho * old + (1 - rho) * (slope * slope)
-            )
+            spread = parameter.running_mean("mean_square", rho, slope * slope)
             steps = parameter.kept("mean_square_step")
             move = sqrt(steps + epsilon) / sqrt(spread + epsilon) * slope
             parameter.keep(steps, rho * steps + (1 - rho) * (move * move))
@@ -159,11 +157,9 @@ class RMSProp(RuleOptimizer):
 
         def update(parameter: Parameter, gradient: Value) -> Value:
             slope = parameter.decayed(gradient, self.weight_decay, self.mask)
-            spread = parameter.slot(
-                "mean_square", lambda old: alpha * old + (1 - alpha) * (slope * slope)
-            )
+            spread = parameter.running_mean("mean_square", alpha, slope * slope)
             if self.centered:
-                mean = parameter.slot("mean", lambda old: alpha * old + (1 - alpha) * slope)
+                mean = parameter.running_mean("mean", alpha, slope)
                 spread = larger(spread - mean * mean, 0.0)
             move = slope / (sqrt(spread) + epsilon)
             if momentum:

@@ -9,14 +9,13 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.frontend.structure import leaves, rebuild
 from graphc.ir.value import Value
-from graphc.ops.arguments import number
 from graphc.ops.complex.parts import squared_size
 from graphc.ops.convert import converted
 from graphc.ops.pointwise.arithmetic import sqrt
 from graphc.ops.pointwise.rounding import clip
 from graphc.ops.pointwise.rounding import maximum as larger
 from graphc.ops.reduce.axes import sum_
-from graphc.optim.steps import Number
+from graphc.optim.steps import Number, check_positive
 
 
 def clip_by_value(gradients: Any, maximum: Number) -> Any:
@@ -128,14 +127,7 @@ def _gradients(given: Any) -> list[Value]:
 def _bound(given: Number, what: str) -> Number:
     if isinstance(given, Value):
         return given
-    bound = number(given, what)
-    if not bound > 0:
-        raise GraphError(
-            f"{what} must be above 0, not {bound}",
-            where=caller(),
-            hint="give a number above 0, such as 1.0",
-        )
-    return bound
+    return check_positive(given, what)
 
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "norm_of"]

@@ -25,6 +25,7 @@ from graphc.optim.steps import (
     Step,
     check_least,
     check_mask,
+    check_positive,
     check_rate,
 )
 
@@ -74,10 +75,7 @@ class Adafactor(RuleOptimizer):
                 where=caller(),
                 hint="the usual ones are (1e-30, 1e-3)",
             )
-        if not number(self.clip, "clip") > 0:
-            raise GraphError(
-                f"clip must be above 0, not {self.clip}", where=caller(), hint="such as 1.0"
-            )
+        check_positive(self.clip, "clip")
         switch(self.relative, "relative")
         check_mask(self.mask)
 
@@ -124,10 +122,7 @@ def _mean(value: Value, axis: int) -> Value:
 
 def _rms(value: Value) -> Value:
     """The root mean square of all elements; of none 0."""
-    size = 1
-    for dim in value.shape:
-        size *= int(dim)
-    return sqrt(sum_(value * value) / max(size, 1))
+    return sqrt(sum_(value * value) / max(int(value.size), 1))
 
 
 __all__ = ["Adafactor"]

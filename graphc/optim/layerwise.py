@@ -126,10 +126,8 @@ class LAMB(RuleOptimizer):
         scale = 1 / sqrt(1 - power(second, count))
 
         def update(parameter: Parameter, gradient: Value) -> Value:
-            mean = parameter.slot("first_moment", lambda old: first * old + (1 - first) * gradient)
-            spread = parameter.slot(
-                "second_moment", lambda old: second * old + (1 - second) * (gradient * gradient)
-            )
+            mean = parameter.running_mean("first_moment", first, gradient)
+            spread = parameter.running_mean("second_moment", second, gradient * gradient)
             divisor = sqrt(spread) * parameter.scalar(scale) + epsilon
             move = parameter.decayed(
                 parameter.scalar(of_mean) * mean / divisor, self.weight_decay, self.mask

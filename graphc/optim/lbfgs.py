@@ -110,7 +110,7 @@ def lbfgs(
         )
     parts = _checked([as_value(leaf) for leaf in leaves(start)])
     kind = parts[0].dtype.numpy.type
-    size = sum(_size(part) for part in parts)
+    size = sum(int(part.size) for part in parts)
 
     def structured(vector: Value) -> Any:
         return filled(start, _split(vector, parts))
@@ -303,7 +303,7 @@ def _checked(parts: list[Value]) -> list[Value]:
                 where=caller(),
                 hint="its sizes must be known when the graph is built",
             )
-    if not sum(_size(part) for part in parts):
+    if not sum(int(part.size) for part in parts):
         raise GraphError(
             "a search for a minimum starts at no element",
             where=caller(),
@@ -321,13 +321,6 @@ def _check_loss(loss: Any) -> None:
         )
 
 
-def _size(value: Value) -> int:
-    result = 1
-    for dim in value.shape:
-        result *= int(dim)
-    return result
-
-
 def _joined(values: Sequence[Value]) -> Value:
     return concatenate([reshape(value, (-1,)) for value in values], 0)
 
@@ -336,8 +329,8 @@ def _split(vector: Value, like: Sequence[Value]) -> list[Value]:
     """A vector as values of these shapes."""
     result, place = [], 0
     for part in like:
-        result.append(reshape(vector[place : place + _size(part)], part.shape))
-        place += _size(part)
+        result.append(reshape(vector[place : place + int(part.size)], part.shape))
+        place += int(part.size)
     return result
 
 

@@ -36,6 +36,7 @@ from graphc.optim.steps import (
     Step,
     check_count,
     check_least,
+    check_positive,
     check_rate,
 )
 
@@ -252,10 +253,7 @@ def one_cycle(
             f"share must be in (0, 1), not {share}", where=caller(), hint="a usual one is 0.3"
         )
     for name, divisor in (("start_divisor", start_divisor), ("end_divisor", end_divisor)):
-        if not number(divisor, name) > 0:
-            raise GraphError(
-                f"{name} must be above 0, not {divisor}", where=caller(), hint="such as 25.0"
-            )
+        check_positive(divisor, name)
     start = peak / start_divisor
     end = start / end_divisor
     top = min(max(int(share * size), 1), size - 1)

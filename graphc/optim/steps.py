@@ -179,6 +179,10 @@ class Parameter:
         slot = self.kept(name, start, shape)
         return self.keep(slot, rule(slot))
 
+    def running_mean(self, name: str, share: float, value: Value) -> Value:
+        """The new value of a slot that keeps a mean, of which this share stays in each step."""
+        return self.slot(name, lambda old: share * old + (1 - share) * value)
+
     def write(self, new: Value) -> None:
         """Has the step give the variable a new value."""
         own = converted(new, self.variable.dtype)
@@ -242,6 +246,23 @@ def check_least(least: float, /, **numbers: Any) -> None:
                 where=caller(),
                 hint=f"give a number of at least {least}",
             )
+
+
+def check_positive(given: Any, what: str) -> float:
+    """A number above 0.
+
+    Raises:
+        DTypeError: for what is no number.
+        GraphError: for one that is not above 0.
+    """
+    found = number(given, what)
+    if not found > 0:
+        raise GraphError(
+            f"{what} must be above 0, not {given}",
+            where=caller(),
+            hint="give a number above 0, such as 1.0",
+        )
+    return found
 
 
 MOST_STEPS = 2**53
@@ -316,6 +337,7 @@ __all__ = [
     "check_count",
     "check_least",
     "check_mask",
+    "check_positive",
     "check_rate",
     "check_share",
     "is_chosen",

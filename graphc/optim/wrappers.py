@@ -22,7 +22,6 @@ from graphc.frontend.differentiate import gradients as gradients_of
 from graphc.frontend.state import Variable
 from graphc.ir.dtypes import float64
 from graphc.ir.value import Value
-from graphc.ops.arguments import number
 from graphc.ops.convert import converted
 from graphc.ops.pointwise.logic import where
 from graphc.ops.pointwise.rounding import maximum as larger
@@ -37,6 +36,7 @@ from graphc.optim.steps import (
     Write,
     check_count,
     check_least,
+    check_positive,
     check_share,
 )
 
@@ -87,14 +87,8 @@ class Clipped(Wrapper):
                 where=caller(),
                 hint='give "global_norm", "norm" or "value"',
             )
-        if isinstance(self.maximum, Value):
-            return
-        if not number(self.maximum, "the largest norm or value") > 0:
-            raise GraphError(
-                f"the largest norm or value must be above 0, not {self.maximum}",
-                where=caller(),
-                hint="give a number above 0, such as 1.0",
-            )
+        if not isinstance(self.maximum, Value):
+            check_positive(self.maximum, "the largest norm or value")
 
     def _update(self, pairs: Sequence[Pair]) -> None:
         slopes = [slope for _, slope in pairs]
