@@ -22,7 +22,9 @@ from graphc.frontend.regions import (
     check_callable,
     frozen,
     outer_recorder,
+    written_in,
 )
+from graphc.frontend.state import Variable
 from graphc.frontend.structure import filled, leaves
 from graphc.ir.value import Value
 from graphc.ops.control import custom_gradient_op
@@ -47,7 +49,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Raises:
         GraphError: from the function, if what was given gives no pair, or a rule that gives another
-            number of cotangents.
+            number of cotangents, assigns a variable or has an effect.
         ShapeError, DTypeError: likewise, for cotangents of other shapes or dtypes.
     """
     check_callable("custom_gradient", function=function)
@@ -82,6 +84,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
                 _cotangent(region, item, value, place)
                 for place, (item, value) in enumerate(zip(made, operands, strict=True))
             ]
+        _refuse_effects(region)
         captures = captures_of(outer, [region])
         graph = frozen(region, seeds, captures, outputs)
         attrs = {"results": len(results), "operands": len(operands)}
@@ -90,6 +93,17 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
         return filled(result, node.outputs)
 
     return ruled
+
+
+def _refuse_effects(region: TracedRegion) -> None:
+    """Refuses a rule that changes something: how often it runs is not the user's to know."""
+    for changed in written_in([region]):
+        what = f"assigns {changed.name!r}" if isinstance(changed, Variable) else "has an effect"
+        raise GraphError(
+            f"the rule of custom_gradient {what}",
+            where=caller(),
+            hint="a rule only computes cotangents: assign and print beside gx.gradients",
+        )
 
 
 def _cotangent(region: TracedRegion, item: Any, value: Value, place: int) -> Value:

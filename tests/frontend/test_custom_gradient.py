@@ -123,3 +123,19 @@ def test_mistakes() -> None:
         gx.custom_gradient(3)  # type: ignore[arg-type]
     with pytest.raises(gx.GradientError, match="is for gx"):
         gx.jvp(clipped(x), x, x)
+
+
+def test_a_rule_changes_nothing() -> None:
+    x, calls = gx.placeholder((3,), "float64"), gx.variable(np.float64(0), name="calls")
+
+    def assigning(cotangent: gx.Value) -> gx.Value:
+        calls.assign_add(1.0)
+        return cotangent
+
+    def printing(cotangent: gx.Value) -> gx.Value:
+        gx.print("{}", cotangent)
+        return cotangent
+
+    for rule, match in ((assigning, "assigns 'calls'"), (printing, "has an effect")):
+        with pytest.raises(gx.GraphError, match=match):
+            gx.custom_gradient(lambda x, rule=rule: (x, rule))(x)
