@@ -17,9 +17,8 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Custom, Linear, Multilinear, Partials, Regional
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
-from graphc.ops.control import custom_gradient_op
 from graphc.ops.narrow_floats import as_computed, as_stored, widened
-from passes.autodiff import branches, loops
+from passes.autodiff.regional import RULES
 from passes.autodiff.tape import (
     Alias,
     differentiating,
@@ -29,7 +28,6 @@ from passes.autodiff.tape import (
     refuse,
     total,
 )
-from passes.control_flow.regions import is_loop
 
 
 def forward(
@@ -131,11 +129,7 @@ class _Sweep:
             ]
             return [total([term.output for term in changed])]
         if isinstance(rule, Regional):
-            if node.op is custom_gradient_op:
-                raise refuse(node, "a rule of gx.custom_gradient is for gx.gradients alone")
-            if is_loop(node):
-                return loops.pushed(node, tangents, self._editor.producer, forward)
-            return branches.pushed(node, tangents, forward)
+            return RULES[node.op].push(node, tangents, self._editor.producer, forward)
         raise refuse(node)
 
     def _add(self, value: Value, tangent: Value, node: Node | None) -> None:

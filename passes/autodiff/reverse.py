@@ -28,9 +28,8 @@ from graphc.ir.op import (
 )
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
-from graphc.ops.control import custom_gradient_op
 from graphc.ops.narrow_floats import as_computed, as_stored, widened
-from passes.autodiff import branches, loops
+from passes.autodiff.regional import RULES
 from passes.autodiff.tape import (
     Alias,
     differentiating,
@@ -40,7 +39,6 @@ from passes.autodiff.tape import (
     refuse,
     total,
 )
-from passes.control_flow.regions import is_loop
 
 
 def reverse(
@@ -151,11 +149,8 @@ class _Sweep:
         if isinstance(rule, Custom):
             return rule.vjp(cotangents, inputs, node.outputs, attrs)
         if isinstance(rule, Regional):
-            if is_loop(node):
-                return loops.pulled(node, cotangents, flows, self._editor.producer, reverse)
-            if node.op is custom_gradient_op:
-                return branches.by_own_rule(node, cotangents)
-            return branches.pulled(node, cotangents, flows, reverse)
+            pull = RULES[node.op].pull
+            return pull(node, cotangents, flows, self._editor.producer, reverse)
         cotangent = cotangents[0]
         assert cotangent is not None
         if isinstance(rule, Partials):

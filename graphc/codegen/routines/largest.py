@@ -7,6 +7,7 @@ the row, and so are few of a row in which too many had to.
 
 from __future__ import annotations
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder, each_lane
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
@@ -23,10 +24,6 @@ FEW = 16
 
 _TOGETHER = 64
 """Elements compared at a time."""
-
-_SELDOM = 16
-"""One of so many elements may be put in its place, which takes twice the time of sorting it: on a
-Skylake Xeon a row of 10,000 that ascends took 195 µs where all were, and takes 116 now."""
 
 
 def emit_top_k(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
@@ -68,7 +65,7 @@ def _emit_few(module: ModuleEmitter, name: str, entries: Entries) -> str:
     f.store(f.const(-(1 << 63), kept), held, 64)
     f.store(f.const(-(1 << 63)), bar, 64)
     f.store(f.const(0), entered, 64)
-    most = length // _SELDOM + 2 * _TOGETHER
+    most = length // ROUTINES.largest_entered + 2 * _TOGETHER
     words = ltype(raw.element, _TOGETHER)
 
     def word_at(place: Reg) -> Reg:
