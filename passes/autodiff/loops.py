@@ -43,6 +43,8 @@ def pulled(
     useful = loop.useful(given)
     inputs = loop.body.inputs
     variables = sorted(p for p in loop.active(flows) if inputs[p] in useful)
+    if not variables:
+        return [None] * len(node.inputs)
     shared = [p for p in range(loop.count, len(inputs)) if flows[p] and inputs[p] in useful]
     seeds = tuple([Value(node.outputs[place].type) for place in variables])
     body = loop.body.with_parts(inputs=(*inputs, *seeds))

@@ -421,6 +421,20 @@ def test_training_by_a_scan() -> None:
     np.testing.assert_allclose(session.run(w), [0.5, -1], atol=1e-6)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_result_of_a_loop_that_only_another_one_reaches(is_known: bool) -> None:
+    with gx.Graph() as graph:
+        x, w, n = (gx.placeholder((), dtype) for dtype in ("float64", "float64", "int64"))
+        _, other = gx.fori_loop(
+            0, 3 if is_known else n, lambda i, s: (s[0] * 2.0, s[1] * 1.5), (x, w)
+        )
+        found = gx.gradients(other + x, [x, w])
+    assert gx.Session(graph).run(found, {x: 1.0, w: 1.0, n: 3}) == [1, 1.5**3]
+    with graph:
+        found = gx.gradients(other + x, x)
+    assert gx.Session(graph).run(found, {x: 1.0, w: 1.0, n: 3}) == 1
+
+
 def test_no_path_through_a_loop() -> None:
     with gx.Graph():
         x, w = gx.placeholder((), "float64"), gx.placeholder((), "float64")
