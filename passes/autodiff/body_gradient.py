@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.builder import apply
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
-from graphc.ops.convert import converted
-from graphc.ops.indexing.scatter import scatter_add_op, scatter_along_op
 from passes.autodiff.loop import Loop
 from passes.autodiff.region_builder import Region, or_zeros, read_inputs
-from passes.rewriting.constants import known
+from passes.autodiff.running_sums import added
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +57,9 @@ class BodyGradient:
         results = made.derived(self.graph, here, self.results)
         count = len(self.variables)
         before = or_zeros(results[:count], cotangents)
-        added = [
-            old if new is None else _added(made, old, converted(new, old.dtype))
+        times = Counter(value for value in results if value is not None)
+        following = [
+            old if new is None else added(made, old, new, times[new] == 1)
             for new, old in zip(results[count:], sums, strict=True)
         ]
-        return before, added
-
-
-def _added(made: Region, total: Value, term: Value) -> Value:
-    """The sum; what is scattered into zeros is scattered into the total, in place."""
-    node = made.editor.producer(term)
-    if node is not None and node.op in (scatter_add_op, scatter_along_op):
-        base, *where = node.inputs
-        found = known(base, made.editor.producer)
-        if found is not None and not found.array.any():
-            with made.editor.rewriting(node):
-                return apply(node.op, total, *where, **node.attrs)
-    return total + term
+        return before, following

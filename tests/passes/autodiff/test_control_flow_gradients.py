@@ -11,6 +11,7 @@ from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.tuning.fusion import MEMORY
+from passes.autodiff.region_builder import needed_nodes
 
 Structure = Any
 RANDOM = np.random.default_rng(16)
@@ -283,6 +284,73 @@ def test_rows_are_read_and_written_by_trips_in_any_order() -> None:
         return (carry * carry).sum() + stacked.sum()
 
     check(picked, X, ROWS[:3], places)
+
+
+def scatters_in_loops(graph: gx.Graph, fetches: Any) -> list[bool]:
+    """For each scatter in a loop whether it adds to what the loop carries, or to another sum."""
+    executable = gx.Session(graph, options=gx.Options(optimize=0)).compile(fetches)
+    found = []
+    for loop in executable.source.walk():
+        for region in loop.regions:
+            for node in needed_nodes(region, region.outputs):
+                if node.op.name == "scatter_add":
+                    maker = region.producers.get(node.inputs[0])
+                    found.append(maker is None or maker.op.name in ("add", "scatter_add"))
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_rows_that_a_trip_reads_are_added_to_in_place(dtype: str) -> None:
+    def paired(x: gx.Value, rows: gx.Value) -> gx.Value:
+        def step(i: gx.Value, c: gx.Value) -> gx.Value:
+            return gx.tanh(c * rows[i % 5] + rows[i] * rows[i % 3])
+
+        return (gx.fori_loop(0, 6, step, x) ** 2).sum()
+
+    if dtype == "float64":
+        check(paired, X, ROWS, second=False)
+    with gx.Graph() as graph:
+        x, rows = gx.placeholder((3,), dtype), gx.placeholder((6, 3), dtype)
+        gradient = gx.gradients(paired(x, rows), rows)
+    places = scatters_in_loops(graph, gradient)
+    assert len(places) == 3 and all(places)
+
+
+def test_rows_that_a_loop_inside_reads_are_added_to_in_place() -> None:
+    def nested(x: gx.Value, rows: gx.Value) -> gx.Value:
+        def inner(i: gx.Value, c: gx.Value) -> gx.Value:
+            return gx.fori_loop(0, 3, lambda j, d: gx.tanh(d * rows[i + j] + rows[i]), c)
+
+        return (gx.fori_loop(0, 3, inner, x) ** 2).sum()
+
+    check(nested, X, ROWS, second=False)
+    with gx.Graph() as graph:
+        x, rows = gx.placeholder((3,), "float64"), gx.placeholder((6, 3), "float64")
+        gradient = gx.gradients(nested(x, rows), rows)
+    places = scatters_in_loops(graph, gradient)
+    assert len(places) == 2 and all(places)
+    # no sum of whole tables is left in any trip
+    source = gx.Session(graph).compile(gradient).source
+    sums = [
+        node
+        for loop in source.walk()
+        for region in loop.regions
+        for node in needed_nodes(region, region.outputs)
+        if node.op.name == "add" and node.output.shape == (6, 3)
+    ]
+    assert not sums
+
+
+def test_what_several_share_of_a_sum_is_added_to_each() -> None:
+    def shared(x: gx.Value, a: gx.Value, b: gx.Value) -> gx.Value:
+        def step(i: gx.Value, c: gx.Value) -> gx.Value:
+            both = a + b
+            inner = gx.fori_loop(0, 2, lambda j, d: gx.sin(d * both[i + j]), c)
+            return inner + both.sum() * 0.1
+
+        return (gx.fori_loop(0, 2, step, x) ** 2).sum()
+
+    check(shared, X, ROWS[:3], ROWS[3:], second=False)
 
 
 def test_gradients_inside_of_a_loop_that_is_differentiated() -> None:
