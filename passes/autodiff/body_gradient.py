@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from passes.autodiff.loop import Loop
 from passes.autodiff.region_builder import Region, or_zeros, read_inputs
-from passes.autodiff.running_sums import added
+from passes.autodiff.running_sums import added, times_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,9 @@ class BodyGradient:
         count = len(self.variables)
         before = or_zeros(results[:count], cotangents)
         times = Counter(value for value in results if value is not None)
+        readers = cache(times_read)
         following = [
-            old if new is None else added(made, old, new, times[new] == 1)
+            old if new is None else added(made, old, new, times[new] == 1, readers)
             for new, old in zip(results[count:], sums, strict=True)
         ]
         return before, following

@@ -10,7 +10,7 @@ also if it reads several, whose cotangents are added before, or if a loop inside
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph, Node
@@ -22,10 +22,13 @@ from passes.autodiff.region_builder import Region
 from passes.control_flow.regions import is_loop
 from passes.rewriting.constants import known
 
+Readers = Callable[[Graph], Counter[Value]]
 _SCATTERS = (scatter_add_op, scatter_along_op)
 
 
-def added(made: Region, total: Value, term: Value, is_alone: bool) -> Value:
+def added(
+    made: Region, total: Value, term: Value, is_alone: bool, readers: Readers
+) -> Value:
     """The sum of a loop variable and a term, in the dtype of the variable.
 
     Args:
@@ -33,6 +36,7 @@ def added(made: Region, total: Value, term: Value, is_alone: bool) -> Value:
         total: what was added up, an input of the region.
         term: what is added.
         is_alone: whether the term stands for nothing else.
+        readers: how often each value of a graph is read, counted once a graph.
     """
     parts, opened = _parts(made, term)
     whole: list[Value] = []
@@ -45,7 +49,7 @@ def added(made: Region, total: Value, term: Value, is_alone: bool) -> Value:
         elif (
             continued is None
             and is_alone
-            and _sums_from_zero(made, part, total)
+            and _sums_from_zero(made, part, total, readers)
             and _read_within(made, (part, *opened), opened)
         ):
             continued = _continued(made, part, total)
@@ -101,29 +105,29 @@ def _is_zero(made: Region, value: Value) -> bool:
 # --- loops inside --------------------------------------------------------------------------------
 
 
-def _sums_from_zero(made: Region, value: Value, total: Value) -> bool:
+def _sums_from_zero(made: Region, value: Value, total: Value, readers: Readers) -> bool:
     """Whether it is a variable of a loop that starts from zeros, to which trips only add."""
     node = made.editor.producer(value)
     if node is None or not is_loop(node) or value.type != total.type:
         return False
     place = _place(node, value)
-    return _is_zero(made, node.inputs[place]) and _adds_up(node, place)
+    return _is_zero(made, node.inputs[place]) and _adds_up(node, place, readers)
 
 
-def _adds_up(node: Node, place: int) -> bool:
+def _adds_up(node: Node, place: int, readers: Readers) -> bool:
     """Whether nothing but its own sum reads a variable of a loop."""
     condition, body = node.regions
-    if _readers(condition)[condition.inputs[place]]:
+    if readers(condition)[condition.inputs[place]]:
         return False
-    readers = _readers(body)
+    times = readers(body)
     value = body.outputs[place]
-    while readers[value] == 1:
+    while times[value] == 1:
         if value is body.inputs[place]:
             return True
         maker = body.producers.get(value)
         if maker is None:
             return False
-        if is_loop(maker) and _adds_up(maker, _place(maker, value)):
+        if is_loop(maker) and _adds_up(maker, _place(maker, value), readers):
             value = maker.inputs[_place(maker, value)]
         elif maker.op in _SCATTERS or _is_sum(maker):
             value = maker.inputs[0]
@@ -137,7 +141,7 @@ def _place(node: Node, value: Value) -> int:
     return next(place for place, other in enumerate(node.outputs) if other is value)
 
 
-def _readers(graph: Graph) -> Counter[Value]:
+def times_read(graph: Graph) -> Counter[Value]:
     """How often each value is read, as an output too."""
     counts = Counter(graph.outputs)
     for node in graph.nodes:
