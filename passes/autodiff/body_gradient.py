@@ -15,7 +15,7 @@ from passes.autodiff.region_builder import Region, or_zeros, read_inputs
 from passes.autodiff.running_sums import added, times_read
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BodyGradient:
     """The derivative of one trip, from the last results to the first.
 

@@ -38,7 +38,7 @@ class Counter(NamedTuple):
     bound: Value | Dim
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Loop:
     """A ``while`` node.
 
