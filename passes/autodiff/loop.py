@@ -105,9 +105,9 @@ class Loop:
 
     # --- what need not be kept -------------------------------------------------------------------
 
-    def step(self, place: int) -> Value | None:
-        """What each trip adds to an integer variable, a constant of the body; None if it does
-        something else."""
+    def step(self, place: int) -> int | None:
+        """What each trip adds to an integer variable, a constant; None if it does something
+        else."""
         own = self.body.inputs[place]
         node = self.body.producers.get(self.body.outputs[place])
         if own.shape or not own.dtype.is_integer or node is None or node.op is not add_op:
@@ -115,7 +115,7 @@ class Loop:
         left, right = node.inputs
         other = right if left is own else left if right is own else None
         made = None if other is None else self.body.producers.get(other)
-        return None if made is None or made.op is not constant_op else other
+        return None if made is None or made.op is not constant_op else int(payload_array(made))
 
     def stands_still(self, place: int) -> bool:
         """Whether every trip gives the variable back as it is."""
@@ -128,11 +128,7 @@ class Loop:
     def at_trip(self, place: int, first: Value, trip: Value) -> Value:
         """Such a variable before a trip, counted from 0, given its first value."""
         step = self.step(place)
-        if self.stands_still(place) or step is None:
-            return first
-        node = self.body.producers[step]
-        factor = constant_like(node, first)
-        return first + converted(trip, first.dtype) * factor
+        return first if step is None else first + converted(trip, first.dtype) * step
 
     def body_inputs(
         self, operands: Sequence[Value], trip: Value, state: Mapping[int, Value]
@@ -215,7 +211,7 @@ class Loop:
             return None
         position = {value: place for place, value in enumerate(self.condition.inputs)}
         place, limit = position.get(node.inputs[0]), node.inputs[1]
-        if place is None or place >= self.count or not self._adds_one(place):
+        if place is None or place >= self.count or self.step(place) != 1:
             return None
         if limit not in position:
             size = _size(limit, self.condition.producers.get)
@@ -248,20 +244,10 @@ class Loop:
         last = surface_function("maximum")(first, last)
         return converted(last, int64) - converted(first, int64)
 
-    def _adds_one(self, place: int) -> bool:
-        step = self.step(place)
-        return step is not None and bool(payload_array(self.body.producers[step]) == 1)
-
 
 def size_of(size: Dim, beside: Value) -> Value:
     """A size as an int64."""
     return size_beside(size, int64, beside)
-
-
-def constant_like(node: Node, beside: Value) -> Value:
-    """The scalar that a constant makes, in the graph that is current."""
-    found: Value = surface_function("constant")(payload_array(node), beside.dtype)
-    return found
 
 
 def _size(value: Value, producer: Producer) -> Dim | None:
