@@ -139,7 +139,7 @@ _FAMILIES = (
 
 
 _MEMBERS = {
-    "Session": ("run", "compile", "get", "set", "save", "restore", "wait", "compile_count"),
+    "Session": ("run", "run_many", "compile", "get", "set", "save", "restore", "wait", "compile_count"),
     "Variable": ("read", "assign", "assign_add", "assign_sub"),
 }
 """What is asked of objects; executables have a page of their own, inspecting.md."""

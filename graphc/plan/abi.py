@@ -52,6 +52,9 @@ WALKER = "graphc_walk"
 WORKER = "graphc_worker"
 """The symbol of what the threads of the pool run; it stands beside the walker."""
 
+TRIPS = "graphc_trips"
+"""The symbol of the native loop over several runs of a program."""
+
 POOL_ENTRY, POOL_WORKERS, POOL_THREADS = 16, 512, 256
 """In the record of the thread pool, in bytes: where the address of ``WORKER`` stands and where the
 records of the threads begin; how many threads there may be, callers included."""

@@ -33,6 +33,7 @@ from graphc.runtime.code import Code
 from graphc.runtime.host_calls import HostCalls, raise_failure
 from graphc.runtime.interrupt import Handler, handler, interruptible
 from graphc.runtime.tables import BoundTables, Template
+from graphc.runtime.trips import Addresses, native_trips
 
 LONG_PROGRAM = 64
 """Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
@@ -246,13 +247,7 @@ class Program:
         """
         bound = self._bound(arrays)
         idle = bound.idle
-        frame: Frame | None
-        try:
-            frame = idle.pop()
-        except IndexError:
-            frame = None
-        if frame is None:
-            frame = _frame(self, bound)
+        frame = self._taken(bound)
         try:
             pointers = frame.pointers
             for places, array in zip(self.input_places, arrays, strict=True):
@@ -272,6 +267,66 @@ class Program:
             return results
         finally:
             idle.append(frame)
+
+    def run_trips(
+        self,
+        arrays: Sequence[Array],
+        read: Sequence[Addresses],
+        written: Sequence[Addresses],
+        trips: int,
+    ) -> tuple[int, BaseException | None]:
+        """Runs several times in a row, with no Python between two runs.
+
+        Args:
+            arrays: for ``plan.feeds``, as for ``run``; the first run's, whose sizes all have.
+            read: where each run finds what ``arrays`` stands for.
+            written: where it writes each result, in the order of ``plan.outputs``.
+            trips: how many runs.
+
+        Returns:
+            How many were whole, and what the next one raised; ``None`` if there is no next one.
+        """
+        bound = self._bound(arrays)
+        frame = self._taken(bound)
+        try:
+            places: list[int] = []
+            columns: list[Addresses] = []
+            for into, at in zip(
+                (*self.input_places, *self.output_places), (*read, *written), strict=True
+            ):
+                places += into
+                columns += [at] * len(into)
+            table = np.empty((trips, len(columns)), np.int64)
+            for number, column in enumerate(columns):
+                table[:, number] = column
+            done = np.zeros(1, np.int64)
+            commit = self.plan.commit
+            before = self._count if commit is None else commit
+            row = np.array(places, np.int64)
+            further = address_of(row), len(places), address_of(table), trips, address_of(done)
+
+            def walked(flag: int | None) -> int:
+                begun = self.walker, *frame.arguments, flag or _NEVER, before, _NEVER, *further
+                stopped: int = native_trips()(*begun)
+                return stopped
+
+            native = self._handler
+            try:
+                stopped = walked(None) if native is None else interruptible(native, walked)
+                if stopped != self._count:
+                    self._fail(frame, stopped, bound.binding)
+            except BaseException as error:
+                return int(done[0]), error
+            return trips, None
+        finally:
+            bound.idle.append(frame)
+
+    def _taken(self, bound: Bound) -> Frame:
+        """A frame that no other run has; who takes it gives it back."""
+        try:
+            return bound.idle.pop()
+        except IndexError:
+            return _frame(self, bound)
 
     def _result(self, bound: Bound, position: int, into: Mapping[int, Array] | None) -> Array:
         """The array to write a result to."""

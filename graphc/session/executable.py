@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from graphc.base.errors import UnsupportedError
+import numpy as np
+
+from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.base.lazily import once
 from graphc.base.options import Options
 from graphc.base.source import caller
@@ -18,9 +20,11 @@ from graphc.compiling.tiers import Compilation, Tier, Tiers, seconds_of
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.runtime.program import ArenaTooLarge
+from graphc.runtime.trips import Stacked
 from graphc.session.fast_call import CALL_SIGNATURE, Called, Calling
 from graphc.session.feeds import arguments_by_place, converted_feed
 from graphc.session.inspection import Inspected
+from graphc.session.many_runs import name_step, portions
 from graphc.session.output_arrays import arranged, targets_of
 from graphc.session.running import Running
 
@@ -161,6 +165,34 @@ class Executable(Called, Inspected):
             results = execute(extraction, self.compiled, arrays, into)
         self._tiers.answered()
         return results[: self._results]
+
+    def run_many(self, feeds: Sequence[Stacked], steps: int) -> list[Array]:
+        """Runs so many times with converted feeds; gives the results of all, stacked.
+
+        Variables are committed after each run. The first one goes the usual way: it tells the
+        shapes of the results, and waits for the full program where it must.
+
+        Raises:
+            GraphcError: as ``run`` does; says in which step. What ran before is committed.
+        """
+        execute, extraction = self._running.execute_many, self.extraction
+        done = 0
+        try:
+            firsts = self.run([feed.at(0) for feed in feeds])
+            results = [Stacked(np.empty((steps, *one.shape), one.dtype)) for one in firsts]
+            for result, one in zip(results, firsts, strict=True):
+                result.array[0] = one
+            done = 1
+            for count in portions(steps - 1):
+                operands = feeds, results
+                ran, error = execute(extraction, self._tiers.current, operands, done, count)
+                done += ran
+                if error is not None:
+                    raise error
+        except GraphcError as error:
+            name_step(error, done)
+            raise
+        return [result.array for result in results]
 
     def arranged(self, results: Sequence[Array]) -> Any:
         """Results in the structure of the fetches; effects give None."""

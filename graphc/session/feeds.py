@@ -116,8 +116,8 @@ def mapping_of(given: Any, what: str) -> Mapping[Any, Any]:
     )
 
 
-def converted_feed(value: Value, given: Any) -> Array:
-    """The array to run with.
+def converted_feed(value: Value, given: Any, stacked: bool = False) -> Array:
+    """The array to run with; where it is ``stacked``, one of several runs, its first axis.
 
     Raises:
         FeedError: naming expected and given.
@@ -128,18 +128,18 @@ def converted_feed(value: Value, given: Any) -> Array:
         and given.dtype.isnative
         and given.flags.c_contiguous
         and given.flags.aligned
-        and given.ndim == len(value.shape)
+        and given.ndim == len(value.shape) + stacked
     ):
         array = given
     else:
-        array = _as_array(value, given)
-    for dim, size in zip(value.shape, array.shape, strict=True):
+        array = _as_array(value, given, len(value.shape) + stacked)
+    for dim, size in zip(value.shape, array.shape[stacked:], strict=True):
         if isinstance(dim, int) and dim != size:
-            raise _misshapen(value, array, given)
+            raise _misshapen(value, array.shape[stacked:], given)
     return array
 
 
-def _as_array(value: Value, given: Any) -> Array:
+def _as_array(value: Value, given: Any, rank: int) -> Array:
     type_ = value.type
     if isinstance(given, Value):
         raise _wrong(value, "a symbolic value", given, "feed an array; fetch the value first")
@@ -158,8 +158,8 @@ def _as_array(value: Value, given: Any) -> Array:
         raise _wrong(value, problem, given, _ARRAYS) from error
     if kind_of(array.dtype) not in ("biufc" if type_.dtype.is_complex else "biuf"):
         raise _wrong(value, *_no_numbers(array, given))
-    if array.ndim != type_.rank:
-        raise _misshapen(value, array, given)
+    if array.ndim != rank:
+        raise _misshapen(value, array.shape, given)
     array = _cast(value, array, type_.dtype, given)
     return np.require(array, type_.dtype.numpy, ["C", "A"]).reshape(array.shape)
 
@@ -220,33 +220,33 @@ def misfit(given: Array | DType, dtype: DType) -> tuple[str, str] | None:
     )
 
 
-def _shape(array: Array) -> str:
-    return f"({', '.join(map(str, array.shape))}{',' if array.ndim == 1 else ''})"
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def _misshapen(value: Value, array: Array, given: Any) -> FeedError:
+def _misshapen(value: Value, shape: tuple[int, ...], given: Any) -> FeedError:
     """The error for a shape: it names the first axis that is wrong, or the number of axes."""
-    what = f"an array of shape {_shape(array)}"
+    what = f"an array of shape {_shape(shape)}"
     rank = len(value.shape)
-    if array.ndim != rank:
-        what += f": {array.ndim} {'axis' if array.ndim == 1 else 'axes'} instead of {rank}"
+    if len(shape) != rank:
+        what += f": {len(shape)} {'axis' if len(shape) == 1 else 'axes'} instead of {rank}"
         hint = None
-        if array.ndim == rank - 1:
+        if len(shape) == rank - 1:
             hint = "add an axis with array[None], or at the end with array[..., None]"
-        elif array.ndim > rank and 1 in array.shape:
+        elif len(shape) > rank and 1 in shape:
             hint = "drop axes of size 1 with array.squeeze()"
         elif _is_placeholder(value):
             hint = "reshape the array, or declare the placeholder with its number of axes"
         return _wrong(value, what, given, hint)
     axis, expected = next(
         (axis, dim)
-        for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True))
+        for axis, (dim, size) in enumerate(zip(value.shape, shape, strict=True))
         if isinstance(dim, int) and dim != size
     )
-    what += f": axis {axis} has size {array.shape[axis]}, not {expected}"
+    what += f": axis {axis} has size {shape[axis]}, not {expected}"
     hint = None
     fixed = [dim for dim in value.shape if isinstance(dim, int)]
-    if len(fixed) == rank and sorted(fixed) == sorted(array.shape):
+    if len(fixed) == rank and sorted(fixed) == sorted(shape):
         hint = "the sizes are right in another order: transpose the array"
     elif _is_placeholder(value):
         hint = f"to take any size here, declare the placeholder with None or a name as dim {axis}"

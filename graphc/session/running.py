@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.base.errors import NumericsError
+from graphc.base.errors import GraphcError, NumericsError
 from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.extraction import Extraction
 from graphc.compiling.tiers import Compilation
 from graphc.ir.attributes import Array
+from graphc.runtime.trips import Stacked
 from graphc.session.variable_store import Holdings
 
 
@@ -54,6 +55,26 @@ class Running:
             compiled.plan,
             not self.options.check_numerics,
         )
+
+    def execute_many(
+        self,
+        extraction: Extraction,
+        compiled: Compiled,
+        operands: tuple[Sequence[Stacked], Sequence[Stacked]],
+        first: int,
+        count: int,
+    ) -> tuple[int, BaseException | None]:
+        """Runs in a row, as ``Holdings.run_trips`` does; one at a time where each is checked."""
+        if not self.options.check_numerics:
+            return self.holdings.run_trips(compiled.program, extraction, operands, first, count)
+        feeds, results = operands
+        for step in range(first, first + count):
+            into = {position: result.at(step) for position, result in enumerate(results)}
+            try:
+                self.execute(extraction, compiled, [feed.at(step) for feed in feeds], into)
+            except GraphcError as error:
+                return step - first, error
+        return count, None
 
     def _results(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,6 +40,7 @@ from graphc.runtime.blocks import copies_of
 from graphc.session.call_cache import KnownCalls
 from graphc.session.executable import Executable
 from graphc.session.feeds import converted_feed, mapping_of
+from graphc.session.many_runs import over_batches, stacked_feeds
 from graphc.session.running import Running
 from graphc.session.variable_store import Holdings
 
@@ -177,19 +178,53 @@ class Session:
             arguments = call.arguments(feeds, revision)
             if arguments is not None:
                 return call.function(*arguments)
-        given = self._resolve_feeds({} if feeds is None else feeds)
-        executable = self._executable(fetches, [value for value, _ in given.values()])
-        arrays = []
-        for value in executable.needed:
-            entry = given.get(id(value))
-            if entry is None:
-                raise missing_feed(value, self.graph)
-            arrays.append(converted_feed(value, entry[1]))
+        executable, values, given = self._asked(fetches, {} if feeds is None else feeds)
+        arrays = [converted_feed(*fed) for fed in zip(executable.needed, given, strict=True)]
         results = executable.arranged(executable.run(arrays))
-        values = [value for value, _ in given.values()]
         if executable.tier == "full":
             self._calls.note(fetches, feeds, revision, lambda: executable.with_feeds(values).direct)
         return results
+
+    def run_many(self, fetches: Any, feeds: Any = None, *, steps: int | None = None) -> Any:
+        """Computes the fetches in several steps, one after the other, as so many ``run``s do.
+
+        Steps whose feeds are arrays follow each other without Python in between. Each sees what the
+        one before it has written, and is atomic: an error or Ctrl-C leaves variables as a whole
+        number of steps has made them.
+
+        Args:
+            fetches: as for ``run``.
+            feeds: arrays by value or name. One that has an axis more than its value has the steps
+                in front; others are fed in all steps. Or an iterable that gives the feeds of each
+                step as ``run`` takes them.
+            steps: how many; with an iterable at most. By default what the feeds have.
+
+        Returns:
+            What ``run`` gives, each array with an axis of the steps in front.
+
+        Raises:
+            FeedError: as ``run`` does, and where numbers of steps are none or differ.
+            ShapeError: where an iterable gives feeds whose results have different shapes.
+            GraphcError: what a run raises, whose message begins with the step, counted from 0.
+        """
+        if feeds is not None and not isinstance(feeds, Mapping) and isinstance(feeds, Iterable):
+            return over_batches(lambda batch: self.run(fetches, batch), feeds, steps)
+        executable, _, given = self._asked(fetches, {} if feeds is None else feeds)
+        return executable.arranged(
+            executable.run_many(*stacked_feeds(executable.needed, given, steps))
+        )
+
+    def _asked(
+        self, fetches: Any, feeds: Mapping[Any, Any]
+    ) -> tuple[Executable, list[Value], list[Any]]:
+        """The executable, the values that are fed, and what is given for those that it needs."""
+        given = self._resolve_feeds(feeds)
+        values = [value for value, _ in given.values()]
+        executable = self._executable(fetches, values)
+        for value in executable.needed:
+            if id(value) not in given:
+                raise missing_feed(value, self.graph)
+        return executable, values, [given[id(value)][1] for value in executable.needed]
 
     def compile(self, fetches: Any, feeds: Sequence[Any] | None = None) -> Executable:
         """Compiles the fetches into a callable.

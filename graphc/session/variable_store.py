@@ -32,8 +32,10 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
+from graphc.runtime.address import address_of
 from graphc.runtime.entry import Variables
 from graphc.runtime.program import Program
+from graphc.runtime.trips import Stacked
 
 
 class Uses(Protocol):
@@ -178,6 +180,70 @@ class Holdings:
                 if self._waiting:
                     self._wake()
         return results
+
+    def run_trips(
+        self,
+        program: Program,
+        uses: Uses,
+        operands: tuple[Sequence[Stacked], Sequence[Stacked]],
+        first: int,
+        count: int,
+    ) -> tuple[int, BaseException | None]:
+        """Runs in a row, whose new values are committed together, as far as the runs were whole.
+
+        Args:
+            program: what runs.
+            uses: the variables that it reads and writes.
+            operands: what is fed, and where the fetches are written to.
+            first: the first of these runs, as it is counted there.
+            count: how many there are.
+
+        Returns:
+            How many were whole, and what the next one raised; ``None`` if there is no next one.
+        """
+        ended: list[tuple[int, BaseException | None]] = []
+
+        def run() -> Sequence[Array]:
+            feeds, results = operands
+            states = self.read(uses.states)
+            arrays = [*(feed.at(first) for feed in feeds), *states]
+            read = [*(feed.addresses(first, count) for feed in feeds), *map(address_of, states)]
+            written = [result.addresses(first, count) for result in results]
+            turns = [self._turns(variable, count) for variable in uses.written]
+            places = {variable: place for place, variable in enumerate(uses.states, len(feeds))}
+            for variable, blocks in zip(uses.written, turns, strict=True):
+                # the first value is read where the variable has it
+                at = np.empty(count + 1, np.int64)
+                for turn, block in enumerate(blocks, start=1):
+                    at[turn :: len(blocks)] = address_of(block)
+                written.append(at[1:])
+                place = places.get(variable)
+                if place is not None:
+                    at[0] = read[place]
+                    read[place] = at[:-1]
+            done, error = program.run_trips(arrays, read, written, count)
+            ended.append((done, error))
+            if not done and error is not None:
+                raise error
+            return [blocks[(done - 1) % len(blocks)] for blocks in turns]
+
+        if uses.written:
+            self.run_and_commit(run, (), uses, program.plan)
+        else:
+            run()
+        return ended[0]
+
+    def _turns(self, variable: Value, count: int) -> list[Array]:
+        """The blocks that take turns as the new value of a variable, in runs in a row.
+
+        Where a variable is lent that is the one that has its value.
+        """
+        if self._lent:
+            return [self.values[variable]]
+        spare = self.spare.pop(variable, None)
+        shape, dtype = variable.shape, variable.dtype.numpy
+        kept = [] if spare is None else [spare]
+        return [*kept, *(np.empty(shape, dtype) for _ in range(len(kept), min(count, 2)))]
 
     # --- writing ---------------------------------------------------------------------------------
 
