@@ -130,8 +130,7 @@ UNCOUNTED: dict[str, tuple[tuple[str, str], ...]] = {
 
 REFUSED: dict[str, tuple[tuple[str, str], ...]] = {
     "jax.lax": (
-        ("a derivative is declared with an operation, not with a call",
-         "custom_linear_solve custom_root"),
+        ("gx.implicit takes linear systems too", "custom_linear_solve"),
         ("there is gx.ragged_dot, of groups of rows; its other forms are its derivatives, which "
          "gx.gradients gives",
          "ragged_dot_general"),

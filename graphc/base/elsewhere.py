@@ -91,7 +91,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("write operations for a whole batch; a dim may be symbolic, as in gx.placeholder(('n', 4))",
      "vmap vectorize apply_along_axis apply_over_axes frompyfunc map_fn vectorized_map"),
     ("use gx.scan, or gx.while_loop", "foldl foldr"),
-    ("use gx.switch, or gx.cond", "switch_case case"),
+    ("use gx.switch, gx.case or gx.cond", "switch_case"),
     ("use gx.variable and functions that build layers, as in the tutorial",
      "Parameter Module Linear Dense Sequential keras layers get_variable Layer ModuleList "
      "Bilinear Identity Flatten Embedding EmbeddingBag"),
@@ -105,8 +105,9 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("names may hold slashes: name='layer/w'", "name_scope variable_scope"),
     ("gradients go by the graph: use gx.stop_gradient for what gets none",
      "no_grad enable_grad inference_mode set_grad_enabled requires_grad"),
-    ("use gx.custom_gradient for reverse mode; forward mode goes through operations, which declare "
-     "their derivatives: see docs/adding_an_op.md", "custom_jvp custom_vjp"),
+    ("use gx.custom_gradient, or gx.custom_jvp for both modes", "custom_vjp"),
+    ("use gx.implicit, which takes a residual and a solver of any kind",
+     "custom_root custom_fixed_point implicit_diff"),
     ("graphc runs on the CPU: gx.Session(threads=...) says on how many of its cores",
      "device cuda devices device_put to mps set_num_threads local_devices gpu tpu ConfigProto"),
     ("fetch the value: session.run(value)", "eval item numpy tolist device_get"),

@@ -24,7 +24,7 @@ from graphc.ir.guard import Guard
 from graphc.ir.node_guards import demands, lifted
 from graphc.ir.recorder import Recorder, producer_of
 from graphc.ir.value import Value
-from graphc.ops.control import custom_gradient_op, demand_op
+from graphc.ops.control import custom_derivative_op, demand_op
 from graphc.ops.dim_guards import symbolic, with_sizes_asked
 from graphc.ops.host import after_op
 from graphc.ops.indexing.unread import checks_of_unread
@@ -226,7 +226,7 @@ def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, 
 
 
 def without_rules(graph: Graph) -> Graph:
-    """The graph without the rules of gradients that users gave: differentiation is done."""
+    """The graph without the rules of derivatives that users gave: differentiation is done."""
     if not graph.has_regions:
         return graph
     stands_for: dict[Value, Value] = {}
@@ -234,7 +234,7 @@ def without_rules(graph: Graph) -> Graph:
     for node in graph.nodes:
         if stands_for:
             node = node.with_inputs([stands_for.get(value, value) for value in node.inputs])
-        if node.op is custom_gradient_op:
+        if node.op is custom_derivative_op:
             stands_for.update(zip(node.outputs, node.inputs, strict=False))
         elif node.regions:
             nodes.append(node.with_regions(list(map(without_rules, node.regions))))

@@ -7,21 +7,26 @@ can all be differentiated again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
+
+import numpy as np
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.frontend.differentiate import differentiable, gradients, jvp
 from graphc.frontend.loops import map_
-from graphc.frontend.structure import filled, leaves, rebuild
+from graphc.frontend.structure import filled, leaves, leaves_like, rebuild
+from graphc.ir.builder import builder_for, building
 from graphc.ir.dims.expressions import at_hint
 from graphc.ir.dtypes import int64
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted
 from graphc.ops.creation import iota_beside
+from graphc.ops.guards import show
 from graphc.ops.move.shape import with_shape
 
 Mode = Literal["forward", "reverse"]
@@ -69,7 +74,7 @@ def hvp(y: Any, xs: Any, vectors: Any) -> Any:
     return jvp(gradients(_scalar(y, "hvp"), xs), xs, vectors)
 
 
-def jacobian(y: Any, xs: Any, mode: Mode | None = None) -> Any:
+def jacobian(y: Any, xs: Any, mode: Mode | None = None, sparsity: Any = None) -> Any:
     """The derivative of each element of y by each element of xs.
 
     Args:
@@ -77,20 +82,33 @@ def jacobian(y: Any, xs: Any, mode: Mode | None = None) -> Any:
         xs: float values, or nested lists, tuples and dicts of them.
         mode: "reverse" runs a gradient for each element of y, "forward" a ``jvp`` for each of xs;
             left out, whichever are fewer.
+        sparsity: bools of the shape of the result, in the structure of xs: where it may be other
+            than zero. Columns that share no row, or rows that share no column, are then computed
+            together, by greedy colouring (Curtis, Powell and Reid, "On the Estimation of Sparse
+            Jacobian Matrices", IMA Journal of Applied Mathematics 13, 1974); sizes are known. What
+            is other than zero elsewhere gets into wrong places: compare once with the result
+            without it.
 
     Returns:
         In the structure of xs a tensor of shape ``(*y.shape, *x.shape)`` for each x; zeros for an x
         on which y does not depend.
 
     Raises:
-        GradientError, DTypeError: as ``gradients``.
+        GradientError: as ``gradients``.
+        DTypeError: as ``gradients``, and for a sparsity that is no array of bools.
+        ShapeError: for a sparsity of another structure or shape, and for sizes that are not known.
     """
     value = _value(y, "jacobian")
     if mode not in (None, "forward", "reverse"):
         raise GraphError(
             f"jacobian in mode {shown(mode)}", where=caller(), hint='give "forward" or "reverse"'
         )
-    columns = sum(at_hint(x.size) for x in differentiable(xs, "xs"))
+    given = differentiable(xs, "xs")
+    if sparsity is not None:
+        patterns = leaves_like(xs, sparsity, "the sparsity of jacobian is")
+        pairs = zip(given, patterns, strict=True)
+        return filled(xs, [_coloured(value, x, pattern, mode) for x, pattern in pairs])
+    columns = sum(at_hint(x.size) for x in given)
     if mode == "forward" or (mode is None and columns < at_hint(value.size)):
         return rebuild(xs, lambda x: _by_columns(value, x))
     return _by_rows(value, xs)
@@ -128,6 +146,73 @@ def _by_columns(y: Value, x: Value) -> Value:
     (columns,) = _of_units(x, lambda unit: [jvp(y, x, unit)])
     last: Value = surface_function("moveaxis")(columns, 0, -1)
     return with_shape(last, (*y.shape, *x.shape))
+
+
+def _coloured(y: Value, x: Value, sparsity: Any, mode: Mode | None) -> Value:
+    """The Jacobian by columns or by rows, of which those of one colour are computed together."""
+    pattern, shape = np.asarray(sparsity), (*y.shape, *x.shape)
+    if pattern.dtype != np.bool_:
+        raise DTypeError(
+            f"the sparsity of jacobian is {shown(sparsity)}",
+            where=caller(),
+            hint="give a NumPy array of bools: where the result may be other than zero",
+        )
+    if pattern.shape != shape:
+        raise ShapeError(
+            f"the sparsity of jacobian has shape {show(pattern.shape)}, the result {show(shape)}",
+            where=caller(),
+            hint="give one of the result's shape; its sizes are known",
+        )
+    sizes = math.prod(pattern.shape[: y.ndim]), math.prod(pattern.shape[y.ndim :])
+    table = pattern.reshape(sizes)
+    of_columns = None if mode == "reverse" else _colours(table)
+    of_rows = None if mode == "forward" else _colours(table.T)
+    is_by_rows = of_columns is None or (of_rows is not None and len(of_rows) < len(of_columns))
+    seeds = of_rows if is_by_rows else of_columns
+    assert seeds is not None, "one of both is there"
+    like = y if is_by_rows else x
+    zeros, constant = surface_function("zeros"), surface_function("constant")
+    if not len(seeds):
+        nothing: Value = zeros(shape, y.dtype)
+        return nothing
+
+    def together(seed: Value) -> Value:
+        units = with_shape(converted(seed, like.dtype), like.shape)
+        made: Value = gradients(y, x, units, "zeros") if is_by_rows else jvp(y, x, units)
+        return made
+
+    with building(builder_for([y, x])):
+        packed = map_(together, constant(seeds))
+        where, take = surface_function("where"), surface_function("take")
+        flat = with_shape(packed, (len(seeds), sizes[1 if is_by_rows else 0]))
+        # the line of the colour of each row, or of each column
+        spread = take(flat, constant(seeds.argmax(0)), 0)
+        chosen = where(constant(table), spread if is_by_rows else spread.T, 0)
+    return with_shape(chosen, shape)
+
+
+def _colours(table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Columns of a pattern in groups that share no row: a line for each, True for its columns.
+
+    The fullest come first; each joins the first group that it may.
+    """
+    rows = np.zeros((0, table.shape[0]), np.bool_)
+    groups: list[list[int]] = []
+    for column in np.argsort(-table.sum(0), kind="stable"):
+        own = table[:, column]
+        if not own.any():
+            break
+        is_free = ~(rows & own).any(1)
+        place = int(is_free.argmax()) if is_free.any() else len(groups)
+        if place == len(groups):
+            rows = np.concatenate([rows, own[None]])
+            groups.append([])
+        rows[place] |= own
+        groups[place].append(int(column))
+    seeds = np.zeros((len(groups), table.shape[1]), np.bool_)
+    for place, columns in enumerate(groups):
+        seeds[place, columns] = True
+    return seeds
 
 
 def _of_units(like: Value, function: Callable[[Value], list[Value]]) -> list[Value]:

@@ -1,5 +1,5 @@
 """Loops and choices by JAX's names, made of ``while_loop`` and ``cond``: ``fori_loop``, ``scan``,
-``map``, ``switch``; and ``associative_scan``, which is no loop.
+``map``, ``switch``, ``case``; and ``associative_scan``, which is no loop.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from typing import Any
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
-from graphc.base.words import shown
+from graphc.base.words import plural, shown
 from graphc.frontend.control_flow import cond, traced_types, while_loop
 from graphc.frontend.regions import called
 from graphc.frontend.structure import filled, leaves, rebuild
 from graphc.ir.builder import builder_for, building
 from graphc.ir.dims.expressions import Dim
+from graphc.ir.dtypes import bool_
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.arguments import items_of
 from graphc.ops.arguments import switch as checked_switch
 from graphc.ops.convert import as_value, axis_of
 from graphc.ops.guards import show, unproved
@@ -137,16 +139,71 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if not number.dtype.is_integer:
         raise DTypeError(f"switch by a {number.dtype}", where=caller(), hint="an integer chooses")
 
-    def chosen(low: int, high: int) -> Any:
+    return _chosen(number, branches, operands, "switch")
+
+
+def case(
+    conditions: Sequence[Any],
+    branches: Sequence[Callable[..., Any]],
+    *operands: Any,
+    default: Callable[..., Any],
+) -> Any:
+    """What the branch of the first true condition gives for the operands; only the one taken runs.
+
+    Args:
+        conditions: bools or scalars of bools; all of them are computed.
+        branches: functions of the operands, one for each condition, that give one structure of
+            equal types.
+        operands: passed to the branch.
+        default: the branch where no condition is true.
+
+    Raises:
+        GraphError: for other numbers of conditions and branches.
+        DTypeError: for a condition that is no bool.
+        ShapeError: for a condition that is no scalar.
+    """
+    tests = list(map(as_value, items_of(conditions, "conditions of case")))
+    functions = items_of(branches, "branches of case")
+    if len(tests) != len(functions):
+        raise GraphError(
+            f"case of {plural(len(tests), 'condition')} and {plural(len(functions), 'function')}",
+            where=caller(),
+            hint="give a branch for each condition; that for the rest is default=",
+        )
+    for place, test in enumerate(tests):
+        if test.dtype is not bool_:
+            raise DTypeError(
+                f"condition {place} of case is {test.dtype}, not bool",
+                where=caller(),
+                hint="compare it, for example with x > 0",
+            )
+        if test.ndim:
+            raise ShapeError(
+                f"condition {place} of case has shape {show(test.shape)}, not []",
+                where=caller(),
+                hint="reduce it with gx.all or gx.any",
+            )
+    number: Any = len(tests)
+    for place, test in reversed(list(enumerate(tests))):
+        number = surface_function("where")(test, place, number)
+    return _chosen(as_value(number), [*functions, default], operands, "case")
+
+
+def _chosen(
+    number: Value, branches: Sequence[Callable[..., Any]], operands: Sequence[Any], what: str
+) -> Any:
+    """What one of several branches gives, found by halves; a number out of range is the nearest."""
+
+    def among(low: int, high: int) -> Any:
         if high - low == 1:
-            return called(branches[low], operands, "a branch of switch")
+            return called(branches[low], operands, f"a branch of {what}")
         middle = (low + high) // 2
-        return cond(number < middle, lambda: chosen(low, middle), lambda: chosen(middle, high))
+        return cond(number < middle, lambda: among(low, middle), lambda: among(middle, high))
 
     if len(branches) > 1:
-        return chosen(0, len(branches))
+        return among(0, len(branches))
     # without a choice what it gives is as it is
-    return rebuild(chosen(0, 1), lambda leaf: leaf if leaf is None else as_value(leaf))
+    return rebuild(among(0, 1), lambda leaf: leaf if leaf is None else as_value(leaf))
 
 
 def associative_scan(
@@ -240,4 +297,4 @@ def _rows(values: list[Value], length: Any) -> tuple[list[Value], Dim]:
     return result, size
 
 
-__all__ = ["associative_scan", "fori_loop", "map_", "scan", "switch"]
+__all__ = ["associative_scan", "case", "fori_loop", "map_", "scan", "switch"]

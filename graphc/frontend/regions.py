@@ -40,7 +40,7 @@ def check_callable(what: str, **functions: Any) -> None:
             )
 
 
-def called(function: Callable[..., Any], arguments: Sequence[Value], what: str) -> Any:
+def called(function: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
     """What a branch or body gives.
 
     Raises:

@@ -11,7 +11,7 @@ over ``Value``: the builder that is current decides where the nodes go.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -99,7 +99,13 @@ class Regional:
     """An op that owns regions (control flow): its derivative is made of those of its regions.
 
     ``passes.autodiff`` knows how branches are taken and trips repeated.
+
+    Attributes:
+        through: the places of the operands that it passes through, by the node's attributes; None
+            if through all.
     """
+
+    through: Callable[[Attributes], Collection[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

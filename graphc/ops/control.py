@@ -1,12 +1,13 @@
-"""Control flow: ``cond``, ``while`` and ``custom_gradient``, nodes that own regions.
+"""Control flow: ``cond``, ``while`` and ``custom_derivative``, nodes that own regions.
 
 ``cond(predicate, *captures)`` has the regions "then" and "else", both over the captures and giving
 values of equal types. ``while(*carried, *captures)`` has the regions "condition" and "body" over
 carried values and captures; the body gives the carried values' successors. ``carried`` is an
-attribute of the node: how many of the operands are. ``custom_gradient(*results, *operands,
-*captures)`` gives its results; its region "gradient", over their cotangents and captures, gives
-the cotangents of the operands, and extraction takes the node out. ``demand(*values)`` has none:
-what it reads is computed, though nothing else does.
+attribute of the node: how many of the operands are. ``custom_derivative(*results, *operands,
+*captures)`` gives its results, and extraction takes it out. It has a region for each of its
+``rules``: "gradient", over the cotangents of the results and captures, gives those of the operands;
+"tangent", over the tangents of the operands and captures, gives those of the results.
+``demand(*values)`` has none: what it reads is computed, though nothing else does.
 """
 
 from __future__ import annotations
@@ -106,6 +107,11 @@ def _while_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tensor
     return carried
 
 
+def _ruled(attrs: Attributes) -> range:
+    """The operands that a rule is about."""
+    return range(attrs["results"], attrs["results"] + attrs["operands"])
+
+
 cond_op = register(
     OpDef(
         name="cond",
@@ -130,16 +136,17 @@ while_op = register(
     )
 )
 
-custom_gradient_op = register(
+custom_derivative_op = register(
     OpDef(
-        name="custom_gradient",
+        name="custom_derivative",
         doc=(
-            "In a user's graph: the first operands, as many as attrs results; the region says what "
-            "counts as the gradient by the attrs operands that follow."
+            "In a user's graph: the first operands, as many as attrs results; regions, one for "
+            "each of attrs rules, say what counts as the derivative by the attrs operands that "
+            "follow."
         ),
         infer=lambda inputs, attrs: list(inputs[: attrs["results"]]),
         reference=through_regions,
-        derivative=Regional(),
+        derivative=Regional(_ruled),
         lowering=Structural(),
         effect="control",
     )

@@ -1,5 +1,4 @@
-"""Derivatives of ``cond``: another ``cond`` by the same predicate, of the branches' derivatives;
-and those that users say themselves.
+"""Derivatives of ``cond``: another ``cond`` by the same predicate, of the branches' derivatives.
 
 A branch's derivative computes again what it reads of the branch, so that nothing has to be kept of
 the one that was not taken.
@@ -9,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphc.ir.builder import apply_node
 from graphc.ir.graph import Graph, Node
-from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
-from graphc.ops.control import cond_op
-from passes.autodiff.region_builder import Region, at_places, or_zeros
+from passes.autodiff.region_builder import Region, at_places, branched, or_zeros
 
 Derived = tuple[Graph, list[Value | None]]
 Vjp = Callable[[Graph, Sequence[Value], Sequence[Value], Sequence[Value | None]], Derived]
@@ -51,27 +47,6 @@ def pushed(node: Node, tangents: Sequence[Value | None], jvp: Jvp) -> list[Value
     return at_places(len(node.outputs), wanted, results)
 
 
-def by_own_rule(node: Node, cotangents: Sequence[Value | None]) -> list[Value | None]:
-    """One cotangent per operand of a ``custom_gradient``, by its region, under its guards.
-
-    The region becomes a branch that is always taken.
-    """
-    count, (rule,) = node.attrs["results"], node.regions
-    operands = [*or_zeros(cotangents, node.outputs), *node.inputs[count + node.attrs["operands"] :]]
-
-    def written(name: str) -> Graph:
-        made = Region(name, operands)
-        given = dict(zip(rule.inputs, made.inputs, strict=True))
-        return made.written(node, lambda: made.copied(rule, given, rule.outputs))
-
-    always = surface_function("constant")(True)
-    regions = [written("then"), written("else")]
-    results = apply_node(cond_op, [always, *operands], {}, regions).outputs
-    found: list[Value | None] = [None] * len(node.inputs)
-    found[count : count + len(results)] = results
-    return found
-
-
 def _branches(
     node: Node,
     beside: Sequence[Value],
@@ -98,4 +73,4 @@ def _branches(
     if not like:
         return ()
     regions = list(map(written, node.regions))
-    return apply_node(cond_op, [node.inputs[0], *operands], {}, regions).outputs
+    return branched(node.inputs[0], operands, regions)

@@ -14,7 +14,7 @@ from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
-from graphc.ops.control import while_op
+from graphc.ops.control import cond_op, while_op
 from passes.autodiff.tape import cause_of
 
 
@@ -178,5 +178,33 @@ def repeat(
         region("condition", lambda made, own, outside: [condition(made, own, outside)]),
         region("body", successors),
     ]
-    node = apply_node(while_op, operands, {"carried": count}, regions)
+    read = captures_read(regions, count)
+    inputs = [*groups.values, *(operands[place] for place in read)]
+    regions = with_captures(regions, count, read)
+    node = apply_node(while_op, inputs, {"carried": count}, regions)
     return groups.parted(node.outputs)
+
+
+def branched(
+    predicate: Value, operands: Sequence[Value], regions: Sequence[Graph]
+) -> Sequence[Value]:
+    """What a ``cond`` of two branches over the operands gives, in the graph that is current."""
+    read = captures_read(regions, 0)
+    inputs = [predicate, *(operands[place] for place in read)]
+    return apply_node(cond_op, inputs, {}, with_captures(regions, 0, read)).outputs
+
+
+def captures_read(regions: Sequence[Graph], first: int) -> list[int]:
+    """The places, from the first on, of the inputs that some region reads."""
+    read = {value for region in regions for value in region.outputs}
+    read.update(value for region in regions for node in region.nodes for value in node.inputs)
+    places = range(first, len(regions[0].inputs))
+    return [place for place in places if any(region.inputs[place] in read for region in regions)]
+
+
+def with_captures(regions: Sequence[Graph], first: int, places: Sequence[int]) -> list[Graph]:
+    """The regions with their first inputs, and the others at these places."""
+    return [
+        region.with_parts(inputs=(*region.inputs[:first], *(region.inputs[p] for p in places)))
+        for region in regions
+    ]

@@ -8,11 +8,10 @@ from typing import NamedTuple, TypeAlias
 from graphc.ir.graph import Node
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
-from graphc.ops.control import cond_op, custom_gradient_op, while_op
-from passes.autodiff import branches, loops
+from graphc.ops.control import cond_op, custom_derivative_op, while_op
+from passes.autodiff import branches, loops, own_rules
 from passes.autodiff.branches import Jvp, Vjp
 from passes.autodiff.loop import Producer
-from passes.autodiff.tape import refuse
 
 Found: TypeAlias = "list[Value | None]"
 Given: TypeAlias = "Sequence[Value | None]"
@@ -32,17 +31,14 @@ class Rule(NamedTuple):
     push: Callable[[Node, Given, Producer, Jvp], Found]
 
 
-def _refused(node: Node, tangents: Given, producer: Producer, jvp: Jvp) -> Found:
-    raise refuse(node, "a rule of gx.custom_gradient is for gx.gradients alone")
-
-
 RULES: dict[OpDef, Rule] = {
     cond_op: Rule(
         lambda node, cotangents, flows, _, vjp: branches.pulled(node, cotangents, flows, vjp),
         lambda node, tangents, _, jvp: branches.pushed(node, tangents, jvp),
     ),
     while_op: Rule(loops.pulled, loops.pushed),
-    custom_gradient_op: Rule(
-        lambda node, cotangents, *_: branches.by_own_rule(node, cotangents), _refused
+    custom_derivative_op: Rule(
+        lambda node, cotangents, flows, _, vjp: own_rules.pulled(node, cotangents, flows, vjp),
+        lambda node, tangents, *_: own_rules.pushed(node, tangents),
     ),
 }

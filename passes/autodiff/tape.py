@@ -6,14 +6,21 @@ consumers; an op that is differentiated through its decomposition is replaced by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from graphc.base.errors import GradientError, GraphcError, UnsupportedError
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Flat, Linear, NotDifferentiable, OpDef, ThroughDecomposition
+from graphc.ir.op import (
+    Flat,
+    Linear,
+    NotDifferentiable,
+    OpDef,
+    Regional,
+    ThroughDecomposition,
+)
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.narrow_floats import rounded, types_of, widened
@@ -74,10 +81,14 @@ def flowing(node: Node) -> Iterator[Value]:
     derivative = node.op.derivative
     if isinstance(derivative, Flat):
         return
-    fixed = derivative.fixed if isinstance(derivative, Linear) else ()
-    for position, value in enumerate(node.inputs):
-        if value.dtype.is_inexact and position not in fixed:
-            yield value
+    through: Collection[int] = range(len(node.inputs))
+    if isinstance(derivative, Linear):
+        through = [place for place in through if place not in derivative.fixed]
+    elif isinstance(derivative, Regional) and derivative.through is not None:
+        through = derivative.through(node.attrs)
+    for place in through:
+        if node.inputs[place].dtype.is_inexact:
+            yield node.inputs[place]
 
 
 def read_by(graph: Graph, ys: Iterable[Value]) -> tuple[set[Value], set[Value]]:

@@ -98,6 +98,86 @@ def test_a_jacobian_of_a_loop_in_a_loop() -> None:
     np.testing.assert_allclose(slopes, expected, rtol=1e-9)
 
 
+def band(rows: int, columns: int) -> np.ndarray[Any, Any]:
+    """Where a matrix of three diagonals is other than zero."""
+    return np.abs(np.subtract.outer(np.arange(rows), np.arange(columns))) < 2
+
+
+@pytest.mark.parametrize("mode", [None, "forward", "reverse"])
+def test_sparse_jacobians(mode: Any) -> None:
+    random = np.random.default_rng(3)
+    patterns = [
+        band(7, 7), np.zeros((3, 2), bool), random.random((6, 8)) < 0.3, np.zeros((0, 4), bool)
+    ]
+    for pattern in patterns:
+        with gx.Graph() as graph:
+            x = gx.placeholder(pattern.shape[1:], "float64")
+            weights = gx.constant(random.normal(size=pattern.shape) * pattern)
+            y = gx.sin(weights @ x)
+            found = [gx.jacobian(y, x, mode, pattern), gx.jacobian(y, x)]
+        for point in (np.zeros(pattern.shape[1]), random.normal(size=pattern.shape[1])):
+            sparse, dense = gx.Session(graph).run(found, {x: point})
+            np.testing.assert_allclose(sparse, dense, rtol=1e-13, atol=1e-300)
+
+
+def test_a_sparsity_of_structures_in_a_loop_and_twice() -> None:
+    with gx.Graph() as graph:
+        x, a = gx.placeholder((2, 3), "float64"), gx.placeholder((2,), "float64")
+        y = gx.cumsum(x, axis=1)[:, ::2] * a[:, None]
+        rows = np.eye(2, dtype=bool)
+        of_x = np.broadcast_to(rows[:, None, :, None], (2, 2, 2, 3))
+        pattern = {"x": of_x, "a": np.broadcast_to(rows[:, None], (2, 2, 2))}
+        found = [gx.jacobian(y, {"x": x, "a": a}, sparsity=s) for s in (pattern, None)]
+        chain = x[0, 0] * gx.arange(4, dtype="float64") ** 2
+        slopes = gx.jacobian(gx.sin(chain), chain, sparsity=np.eye(4, dtype=bool))
+        curve = gx.gradients(slopes.sum(), x)
+    feeds = {x: np.ones((2, 3)), a: [2.0, 3.0]}
+    sparse, dense, bent = gx.Session(graph).run([*found, curve], feeds)
+    np.testing.assert_array_equal(sparse["x"], dense["x"])
+    np.testing.assert_array_equal(sparse["a"], dense["a"])
+    squares = np.arange(4.0) ** 2
+    np.testing.assert_allclose(bent[0, 0], -(squares * np.sin(squares)).sum(), rtol=1e-12)
+
+
+def test_columns_of_a_band_take_three_products() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((50,), "float64")
+        y = x.at[1:].add(x[:-1] ** 2).at[:-1].add(x[1:] ** 2)
+        matrix = gx.jacobian(y, x, "forward", band(50, 50))
+    shapes = [node.output.shape for node in graph.nodes if node.op.name == "constant"]
+    assert (3, 50) in shapes and (50, 50) in shapes
+    point = np.random.default_rng(0).normal(size=50)
+    expected = np.eye(50) + np.diag(2 * point[:-1], -1) + np.diag(2 * point[1:], 1)
+    np.testing.assert_allclose(gx.Session(graph).run(matrix, {x: point}), expected, rtol=1e-14)
+
+
+def test_a_wrong_sparsity() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((3,), "float64")
+        y = gx.cumsum(x * x)
+        wrong = gx.jacobian(y, x, sparsity=np.eye(3, dtype=bool))
+        weights = gx.constant([1.0, -2.0, 1.0], "float64")
+        product, along = wrong @ weights, gx.jvp(y, x, weights)
+        for given, error, match in (
+            (np.eye(3), gx.DTypeError, "sparsity of jacobian is a ndarray"),
+            ("junk", gx.DTypeError, "sparsity of jacobian is 'junk'"),
+            (np.eye(2, dtype=bool), gx.ShapeError, r"has shape \[2, 2\], the result \[3, 3\]"),
+            ([np.eye(3, dtype=bool)], gx.ShapeError, "a list of 1 where one value"),
+        ):
+            with pytest.raises(error, match=match) as caught:
+                gx.jacobian(y, x, sparsity=given)
+            assert "gx.jacobian(y, x, sparsity=given)" in str(caught.value)
+        many = gx.placeholder(("n",), "float64")
+        with pytest.raises(gx.ShapeError, match=r"the result \[n, n\]"):
+            gx.jacobian(many, many, sparsity=np.eye(3, dtype=bool))
+    found, product, along = gx.Session(graph).run([wrong, product, along], {x: [1.0, 2.0, 3.0]})
+    # what is denied is added where the pattern has an element of the same colour
+    np.testing.assert_array_equal(found, np.diag([2.0, 6.0, 12.0]))
+    # a product with any vector tells
+    np.testing.assert_array_equal(product, [2, -12, 12])
+    np.testing.assert_array_equal(along, [2, -6, 0])
+
+
 def test_mistakes() -> None:
     with gx.Graph():
         x = gx.placeholder((3,), "float64")

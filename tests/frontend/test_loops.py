@@ -93,6 +93,37 @@ def test_switches(count: int) -> None:
         assert number == wanted
 
 
+def test_the_first_true_case() -> None:
+    branches = [lambda x, n=n: (x * (n + 1), n) for n in range(3)]
+
+    def chosen(flags: Any, x: Any) -> Any:
+        conditions = [flags[0], flags[1], flags[2]]
+        return gx.case(conditions, branches, x, default=lambda x: (x * 0, -1))
+
+    for number in range(8):
+        flags = np.array([number & 1, number & 2, number & 4], bool)
+        x, taken = run(chosen, flags, X)
+        wanted = int(flags.argmax()) if flags.any() else -1
+        assert taken == wanted
+        np.testing.assert_array_equal(x, X * (wanted + 1))
+
+
+def test_a_case_that_is_known_or_alone_or_differentiated() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((), "float64")
+        ways = [lambda: x * x, lambda: gx.exp(x), lambda: -x]
+        signs = gx.case([x > 2.0, x > 0.0], ways[:2], default=ways[2])
+        slope = gx.gradients(signs, x)
+        known = gx.case([False, True], ways[:2], default=ways[2])
+        alone = gx.case([], [], default=ways[2])
+    session = gx.Session(graph)
+    assert session.run(slope, {x: 3.0}) == 6 and session.run(slope, {x: -1.0}) == -1
+    np.testing.assert_allclose(session.run([slope, known], {x: 1.0}), np.e, rtol=1e-15)
+    assert session.run(alone, {x: 1.0}) == -1
+    kinds = [node.op.name for node in session.compile(known, [x]).graph.nodes]
+    assert "cond" not in kinds
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_associative_scans(size: int, reverse: bool) -> None:
@@ -148,6 +179,17 @@ def test_refusals() -> None:
             gx.switch(0, [])
         with pytest.raises(gx.DTypeError, match="switch by a float32"):
             gx.switch(1.0, [lambda: x])
+        ways = [lambda: x, lambda: x * 2]
+        for conditions, functions, error, match in (
+            ([True], ways, gx.GraphError, "case of 1 condition and 2 functions"),
+            ([1.0, True], ways, gx.DTypeError, "condition 0 of case is float32"),
+            ([True, x > 0], ways, gx.ShapeError, r"condition 1 of case has shape"),
+            (3, ways, gx.ShapeError, "conditions of case is 3, not a sequence"),
+            ([True, False], [1, ways[0]], gx.GraphError, "1 is not a callable object"),
+            ([True, False], [gx.sin, ways[0]], gx.GraphError, "a branch of case is called"),
+        ):
+            with pytest.raises(error, match=match):
+                gx.case(conditions, functions, default=ways[0])
         both = gx.scan(lambda c, rows: (c, rows[0] + rows[1]), 0, (x, y))[1]
     session = gx.Session(graph)
     session.run(both, {x: X, y: X[:, 0]})

@@ -1,4 +1,4 @@
-"""Functions that say their own gradient: anywhere in a graph, differentiated again, or refused."""
+"""Functions that say their own derivative: anywhere in a graph, differentiated again, refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from derivative_checks import check
 
 import graphc as gx
 
@@ -98,8 +99,8 @@ def test_nothing_of_it_is_compiled(tmp_path: Any) -> None:
         x = gx.placeholder((3,), "float64", name="x")
         y = gx.fori_loop(0, 2, lambda i, c: clipped(c), x)
     executable = gx.Session(graph).compile(y)
-    assert "custom_gradient" not in str(executable.graph)
-    assert "custom_gradient" not in str(executable.passes[0])
+    assert "custom_derivative" not in str(executable.graph)
+    assert "custom_derivative" not in str(executable.passes[0])
     path = tmp_path / "graph.gir"
     gx.save(path, [y])
     (again,) = gx.load(path)
@@ -123,6 +124,82 @@ def test_mistakes() -> None:
         gx.custom_gradient(3)  # type: ignore[arg-type]
     with pytest.raises(gx.GradientError, match="is for gx"):
         gx.jvp(clipped(x), x, x)
+
+
+def test_a_result_that_a_rule_reads_changes_as_it_says() -> None:
+    """The iteration is differentiated neither once nor twice: after no trip it gives x itself."""
+
+    @gx.custom_gradient
+    def root(x: gx.Value) -> Any:
+        y = gx.fori_loop(0, 9, lambda i, y: gx.stop_gradient(0.5 * (y + x / y)), x)
+        return y, lambda cotangent: cotangent / (2 * y)
+
+    _, bend = gradient_of(lambda x: gx.gradients(root(x).sum(), x), X[1:])
+    np.testing.assert_allclose(bend, -0.25 * X[1:] ** -1.5, rtol=1e-12)
+
+
+# --- rules for tangents --------------------------------------------------------------------------
+
+
+@gx.custom_jvp
+def root(x: gx.Value) -> Any:
+    """The square root by an iteration that has no derivative."""
+    y = gx.fori_loop(0, 9, lambda i, y: gx.stop_gradient(0.5 * (y + x / y)), x)
+    return y, lambda tangent: tangent / (2 * y)
+
+
+def test_both_modes_follow_a_rule_for_tangents() -> None:
+    (slope,) = check(lambda x: (root(x) ** 3).sum(), X[1:])
+    np.testing.assert_allclose(slope, 1.5 * np.sqrt(X[1:]), rtol=1e-12)
+
+
+def test_a_rule_for_tangents_in_loops_and_branches() -> None:
+    def nested(x: gx.Value) -> gx.Value:
+        def step(carry: gx.Value, _: None) -> Any:
+            grown = gx.cond(carry.sum() > 0.0, lambda: root(carry) * 1.5, lambda: carry)
+            return grown, grown[0]
+
+        last, rows = gx.scan(step, x, length=3)
+        return last.sum() + (rows * rows).sum()
+
+    check(nested, X[1:])
+
+
+def test_a_rule_for_tangents_of_structures() -> None:
+    @gx.custom_jvp
+    def both(a: gx.Value, b: gx.Value) -> Any:
+        def rule(da: gx.Value, db: gx.Value) -> Any:
+            # a shape that broadcasts, a product by a loop, and zeros
+            product = gx.fori_loop(0, 2, lambda i, c: c + 0.5 * (da * b + a * db), da * 0.0)
+            return {"sum": da.sum() + db.sum(), "parts": [product, None]}
+
+        total = gx.broadcast_to(a.sum() + b.sum(), a.shape)
+        return {"sum": total, "parts": [a * b, gx.argmax(a)]}, rule
+
+    def weighed(a: gx.Value, b: gx.Value) -> gx.Value:
+        made = both(a, b)
+        return (made["sum"] * a + made["parts"][0] ** 2).sum() * 0.1
+
+    check(weighed, X, X[::-1] + 0.3)
+
+
+def test_rules_for_tangents_that_are_refused() -> None:
+    x = gx.placeholder((3,), "float64")
+    for function, error, match in (
+        (lambda x: x, gx.GraphError, "function of custom_jvp gives"),
+        (lambda x: (x, lambda: x), gx.GraphError, "custom_jvp is called with 1 argument"),
+        (lambda x: (x, lambda t: (t, t)), gx.ShapeError, "a tuple of 2 where one value"),
+        (lambda x: (x, lambda t: t[:2]), gx.ShapeError, r"cannot broadcast \[2\] to"),
+        (lambda x: (x, lambda t: t[None]), gx.ShapeError, r"float64\[1, 3\] for result 0"),
+        (lambda x: (x, lambda t: t.astype("float32")), gx.DTypeError, r"gives float32\[3\]"),
+    ):
+        with pytest.raises(error, match=match):
+            gx.custom_jvp(function)(x)
+    for rule in (lambda t: t * t, gx.abs, lambda t: gx.cond(t[0] > 0, lambda: t, lambda: -t)):
+        with pytest.raises(gx.GradientError, match="not linear in the tangents") as caught:
+            bent = gx.custom_jvp(lambda x, rule=rule: (x * 1.0, rule))(x)
+            gx.gradients(bent.sum(), x)
+        assert "bent = gx.custom_jvp" in str(caught.value)
 
 
 def test_a_rule_changes_nothing() -> None:
