@@ -64,6 +64,12 @@ OPTIMISERS = """\
 ## Optimisers
 """
 
+TRAINING = """\
+## Training loops
+
+[The guide](guide.md#training-loops) says what for.
+"""
+
 RANDOM = """\
 ## Random numbers
 
@@ -139,7 +145,9 @@ _FAMILIES = (
 
 
 _MEMBERS = {
-    "Session": ("run", "run_many", "compile", "get", "set", "save", "restore", "wait", "compile_count"),
+    "Session": (
+        "run", "run_many", "compile", "get", "set", "save", "restore", "wait", "compile_count",
+    ),  # fmt: skip
     "Variable": ("read", "assign", "assign_add", "assign_sub"),
 }
 """What is asked of objects; executables have a page of their own, inspecting.md."""
@@ -155,7 +163,8 @@ _TOOLS = ("aot.compile", "aot.load", "debug.bisect", "testing.expect")
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
-    parts += [OPTIMISERS, *_optimisers(), LINALG, *_linalg(), RANDOM, *_random()]
+    parts += [OPTIMISERS, *_optimisers(), TRAINING, *_training()]
+    parts += [LINALG, *_linalg(), RANDOM, *_random()]
     parts += [SPECIAL, *_special(), FOURIER, *_fourier(), OPERATIONS, _operations()]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -196,6 +205,12 @@ def _optimisers() -> Iterable[str]:
     optim = importlib.import_module("graphc.optim")
     for name in sorted(optim.__all__):
         yield _entry(f"gx.optim.{name}", getattr(optim, name))
+
+
+def _training() -> Iterable[str]:
+    training = importlib.import_module("graphc.session.training")
+    for name in training.__all__:
+        yield _entry(f"gx.training.{name}", getattr(training, name))
 
 
 def _random() -> Iterable[str]:

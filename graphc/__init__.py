@@ -33,6 +33,7 @@ _MODULES = {
     "random": "graphc.random",
     "special": "graphc.special",
     "testing": "graphc.testing",
+    "training": "graphc.session.training",
 }
 
 _NAMES = {
