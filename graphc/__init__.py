@@ -54,6 +54,7 @@ _NAMES = {
     "custom_gradient": ("graphc.frontend.custom_derivatives", "custom_gradient"),
     "custom_jvp": ("graphc.frontend.custom_derivatives", "custom_jvp"),
     "implicit": ("graphc.frontend.implicit", "implicit"),
+    "checkpoint": ("graphc.frontend.checkpoint", "checkpoint"),
     "fori_loop": ("graphc.frontend.loops", "fori_loop"),
     "scan": ("graphc.frontend.loops", "scan"),
     "map": ("graphc.frontend.loops", "map_"),

@@ -36,6 +36,7 @@ from passes.infra.manager import Before, Needs, Step, check_levels, check_order,
 from passes.kernels.pipeline import names as kernel_passes
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
 from passes.plan.in_place import INPLACE
+from passes.recompute.recompute import recompute
 from passes.rules import ALGEBRA, RELAXED, SHAPES
 from passes.stability.stabilize import PARTS as STABILIZE
 from passes.stability.stabilize import stabilize
@@ -71,6 +72,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(concat_in_place, level=1),
     Step(fusion, required=True, parts=FUSION, level=1),
     Step(schedule, level=2),
+    Step(recompute, regions=False, level=2),
     Step(order_variable_updates, regions=False, level=1),
 )
 
@@ -110,7 +112,9 @@ ORDER: tuple[Before | Needs, ...] = (
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),
+    Needs("recompute", "schedule", "which values are alive late is a matter of the order"),
     Before("schedule", "order_variable_updates", "it delays updates that come too early"),
+    Before("recompute", "order_variable_updates", "copies read old values of variables too"),
 )
 
 check_order(PIPELINE, ORDER)

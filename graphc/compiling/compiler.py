@@ -20,6 +20,7 @@ from graphc.compiling.loading import load_code
 from graphc.compiling.tiers import MOST_BASELINE_BYTES
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
+from graphc.lower.estimate import Groups
 from graphc.lower.program import plan_program
 from graphc.runtime.program import Program
 from passes.infra.base import PassContext
@@ -111,12 +112,14 @@ def prepared(
 def lowered(given: Prepared) -> Levels:
     """The other graph passes, the plan, the plan passes, and the LLVM text of the kernels."""
     options, target, context = given.options, given.target, given.context
+    groups = Groups(target, options.thread_count)
+    context.estimate = groups.estimate
     graph, more = run_pipeline(given.graph, PIPELINE, context, BELOW, first=SHARED)
     records = [*given.records, *more]
     with stage("lower", graph, context, records):
         states = len(given.extraction.states)
         plan, slots, launches, carries = plan_program(
-            graph, states, target, options.thread_count, context.renewed
+            graph, states, target, options.thread_count, context.renewed, groups
         )
     calls = calls_of(plan.kernels, quick=options.optimize < 2)
     state = PlanState(graph, plan, slots, launches, carries, calls.glue, target, {})

@@ -87,10 +87,16 @@ class GraphEditor:
     # --- writing ---------------------------------------------------------------------------------
 
     @contextmanager
-    def rewriting(self, node: Node | None, cause: str | None = None) -> Iterator[None]:
-        """Makes this editor the current builder; new nodes inherit the node's source line."""
+    def rewriting(
+        self, node: Node | None, cause: str | None = None, derives: bool = False
+    ) -> Iterator[None]:
+        """Makes this editor the current builder; new nodes inherit the node's source line.
+
+        They stand for the node, or, if it ``derives``, for its derivative.
+        """
         previous = self._origin, self.cause
-        self._origin = node.provenance if node is not None else UNKNOWN
+        origin = node.provenance if node is not None else UNKNOWN
+        self._origin = origin.derived() if derives else origin
         self.cause = cause if cause is not None else self.cause
         try:
             with building(self):
@@ -107,7 +113,7 @@ class GraphEditor:
         name: str | None = None,
     ) -> Node:
         """Adds a node; its provenance is that of the node being rewritten, with this cause."""
-        provenance = Provenance(self._origin.where, self.cause, self._origin.parents)
+        provenance = self._origin.by(self.cause)
         node = self._bare(make_node(op, inputs, attrs, regions, provenance, name=name))
         self._enter(node)
         return node
@@ -147,7 +153,7 @@ class GraphEditor:
         ):
             raise VerifyError(f"{self.cause} redefines a graph input or one of several outputs")
         origin = old.provenance if old is not None else self._origin
-        provenance = Provenance(origin.where, self.cause, origin.parents)
+        provenance = origin.by(self.cause)
         node = make_node(op, inputs, attrs, (), provenance)
         if node.output.type != value.type:
             raise VerifyError(

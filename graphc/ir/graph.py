@@ -29,15 +29,41 @@ class Provenance:
         where: the user's line.
         cause: "built", or the rule or pass that made the node, or "gradient of" an op.
         parents: the lines of further nodes that went into it.
+        order: how many differentiations it comes from: 0 for what users build.
+        checkpoints: the ``gx.checkpoint`` calls that it belongs to, outermost first, each with the
+            number of differentiations that have passed through the call since.
     """
 
     where: Location | None = None
     cause: str = "built"
     parents: tuple[Location, ...] = ()
+    order: int = 0
+    checkpoints: tuple[tuple[int, int], ...] = ()
+
+    def by(self, cause: str) -> Provenance:
+        """Of what is made in place of a node of this provenance."""
+        return Provenance(self.where, cause, self.parents, self.order, self.checkpoints)
+
+    def derived(self) -> Provenance:
+        """Of what belongs to the derivative of a node of this provenance."""
+        passed = tuple([(call, times + 1) for call, times in self.checkpoints])
+        return Provenance(self.where, self.cause, self.parents, self.order + 1, passed)
+
+    def within(self, calls: Sequence[int]) -> Provenance:
+        """Of a node that is built while these calls of ``gx.checkpoint`` run."""
+        outer = tuple([(call, 0) for call in calls])
+        inner = tuple([pair for pair in self.checkpoints if pair[0] not in calls])
+        return Provenance(self.where, self.cause, self.parents, self.order, outer + inner)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is of the derivative of what ``gx.checkpoint`` computes again."""
+        return any(times for _, times in self.checkpoints)
 
     def __reduce__(self) -> tuple[object, ...]:
         # what dataclasses do by themselves takes several times as long
-        return (Provenance, (self.where, self.cause, self.parents))
+        parts = (self.where, self.cause, self.parents, self.order, self.checkpoints)
+        return (Provenance, parts)
 
 
 UNKNOWN = Provenance()

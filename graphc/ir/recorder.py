@@ -8,6 +8,8 @@ recorder of its own whose ``parent`` it captures from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Self
 
@@ -92,6 +94,8 @@ class Recorder:
         self.order: Value | None = None
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
+        self._calls: tuple[int, ...] = ()
+        self._calls_begun = 0
         self._tokens: list[object] = []
         self._lock = lock()
 
@@ -125,6 +129,20 @@ class Recorder:
         """Ends the innermost ``push_control``."""
         self._control.pop()
 
+    @contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """Nodes built in the block belong to a call of ``gx.checkpoint``."""
+        top = self
+        while top.parent is not None:
+            top = top.parent
+        top._calls_begun += 1
+        outer = self._calls, self._places
+        self._calls, self._places = (*self._calls, top._calls_begun), {}
+        try:
+            yield
+        finally:
+            self._calls, self._places = outer
+
     # --- building --------------------------------------------------------------------------------
 
     def add(
@@ -139,7 +157,7 @@ class Recorder:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
         frame = user_frame(2)  # whoever calls this is graphc
         if frame is None:
-            provenance = UNKNOWN
+            provenance = UNKNOWN.within(self._calls) if self._calls else UNKNOWN
         else:
             known = self._places.get((id(frame.f_code), frame.f_lasti))
             provenance = self._provenance(frame) if known is None else known[1]
@@ -210,6 +228,8 @@ class Recorder:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""
         for value in node.outputs:
             value._graph = self
+        if self._calls:
+            node = replace(node, provenance=node.provenance.within(self._calls))
         if not self.has_guards:
             self.has_guards = demands(node)
         if node.regions and guards_within(node):
@@ -225,7 +245,7 @@ class Recorder:
     def _provenance(self, frame: FrameType) -> Provenance:
         """The line of a frame: one object for all that one instruction builds, as in a loop."""
         code = frame.f_code
-        made = Provenance(location_of(frame))
+        made = Provenance(location_of(frame)).within(self._calls)
         # with the code, so that no other gets its id
         return self._places.setdefault((id(code), frame.f_lasti), (code, made))[1]
 

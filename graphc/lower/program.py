@@ -21,9 +21,8 @@ from graphc.ir.op import OpDef
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.analysis.bounds import overruns
-from graphc.kernel.analysis.task_size import task_count
 from graphc.kernel.ir import Kernel
-from graphc.lower.fused_node import lower_group
+from graphc.lower.estimate import Groups, thread_copies
 from graphc.lower.kernel_code import KernelCode
 from graphc.lower.launch_fission import Series
 from graphc.lower.single import Singles, lower_single
@@ -65,8 +64,9 @@ class Planned(NamedTuple):
 
 
 class _Planner:
-    def __init__(self, target: Target, threads: int) -> None:
+    def __init__(self, target: Target, threads: int, groups: Groups) -> None:
         self.target = target
+        self._groups = groups
         self.threads = threads
         self.slots: list[Slot] = []
         self.steps: list[Step] = []
@@ -295,7 +295,7 @@ class _Planner:
         everything = tuple(range(given + len(series.rooms)))
         places = [m.places if m.places != everything else None for m in series.members]
         copies = {
-            place: self._copies(member.kernel)
+            place: thread_copies(member.kernel, self.threads)
             for member in series.members
             for place in member.places
             if place >= given
@@ -311,15 +311,6 @@ class _Planner:
         kernels = tuple(zip(numbers, places, strict=True))
         return _Launches(kernels, tuple(rooms), series.copied, bool(series.whole.sites))
 
-    def _copies(self, kernel: Kernel) -> int:
-        """How many threads may run a kernel at once: each has scratch of its own."""
-        if kernel.split is None:
-            return 1
-        work, extent = kernel.split.work, kernel.split.extent
-        if isinstance(work, int) and isinstance(extent, int):
-            return min(self.threads, task_count(work, extent, self.threads, kernel.split.least))
-        return self.threads
-
     def _fused(self, node: Node) -> _Launches:
         """The launches of a fused node; nodes that need the same code share their kernels.
 
@@ -330,7 +321,7 @@ class _Planner:
         known = self._launches_of_region.get(region)
         if known is not None:
             return known
-        launches = self._numbered(lower_group(node, self.target))
+        launches = self._numbered(self._groups.series(node))
         if not launches.has_sites:
             self._launches_of_region[region] = launches
         return launches
@@ -485,6 +476,7 @@ def plan_program(
     target: Target,
     threads: int = 1,
     renewed: Sequence[tuple[int | None, int]] = (),
+    groups: Groups | None = None,
 ) -> Planned:
     """The plan of a graph, without a layout: fused nodes and single operations become kernels.
 
@@ -493,7 +485,8 @@ def plan_program(
         target: what the kernels are for.
         threads: at most this many run at once; scratch has a copy for each.
         renewed: for each variable written its input, None if it is not read, and its output.
+        groups: launches of fused nodes that are known.
     """
-    planner = _Planner(target, threads)
+    planner = _Planner(target, threads, groups or Groups(target, threads))
     plan = planner.program(graph, states, renewed)
     return Planned(plan, planner.slot_of, planner.launches, planner.carries)

@@ -74,14 +74,14 @@ class _Sweep:
 
     def seed(self, x: Value, tangent: Value) -> None:
         """The tangent from outside."""
-        with differentiating(self._editor, self._editor.producer(x)):
+        with differentiating(self._editor, self._editor.producer(x), derives=False):
             self._add(x, tangent, None)
 
     def pass_on(self, alias: Alias) -> None:
         """A decomposed node changes as its decomposition does."""
         tangent = self.tangents.get(alias.result)
         if tangent is not None:
-            with differentiating(self._editor, self._editor.producer(alias.output)):
+            with differentiating(self._editor, self._editor.producer(alias.output), derives=False):
                 self._add(alias.output, tangent, None)
 
     def visit(self, node: Node) -> None:
@@ -89,7 +89,7 @@ class _Sweep:
         tangents = [self.tangents.get(value) for value in node.inputs]
         if all(tangent is None for tangent in tangents):
             return
-        with differentiating(self._editor, node):
+        with differentiating(self._editor, node, derives=False):
             wide = as_computed(node)
             if wide is not node:
                 tangents = [None if each is None else widened([each])[0] for each in tangents]

@@ -56,7 +56,7 @@ class Region:
 
     def written(self, origin: Node, outputs: Callable[[], Sequence[Value]]) -> Graph:
         """The finished region, which gives what the function builds for the node."""
-        with self.editor.rewriting(origin, cause_of(origin.op)):
+        with self.editor.rewriting(origin, cause_of(origin.op), derives=True):
             self.editor.outputs = list(outputs())
         return self.editor.finish()
 

@@ -112,7 +112,7 @@ def _decomposed(editor: GraphEditor, node: Node) -> list[Node | Alias]:
             where=node.provenance.where,
         )
     editor.take_made()
-    with differentiating(editor, node):
+    with differentiating(editor, node, derives=False):
         parts = node.op.lowering.parts(widened(node.inputs), node.attrs)
         results = rounded(parts, types_of(node.outputs))
     made: list[Node | Alias] = list(editor.take_made())
@@ -126,11 +126,16 @@ def cause_of(op: OpDef) -> str:
 
 
 @contextmanager
-def differentiating(editor: GraphEditor, node: Node | None) -> Iterator[None]:
-    """New nodes get the node's line and the cause "gradient of"; errors name both."""
+def differentiating(
+    editor: GraphEditor, node: Node | None, derives: bool = True
+) -> Iterator[None]:
+    """New nodes get the node's line and the cause "gradient of"; errors name both.
+
+    They are of the way back, unless they don't ``derive``.
+    """
     cause = cause_of(node.op) if node is not None else "gradient"
     try:
-        with editor.rewriting(node, cause):
+        with editor.rewriting(node, cause, derives):
             yield
     except GraphcError as error:
         if node is not None and error.where is None:

@@ -113,7 +113,10 @@ class _Numbers(Generic[_Item]):
 
 def _places(made: Provenance) -> Hashable:
     where = made.where.place if made.where else None
-    return made.cause, where, tuple([parent.place for parent in made.parents])
+    parents = tuple([parent.place for parent in made.parents])
+    # what is computed again is told apart by whose part it is; all else is not
+    part = (made.order, made.checkpoints) if made.checkpoints else ()
+    return made.cause, where, parents, part
 
 
 class _Kind:

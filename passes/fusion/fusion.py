@@ -32,6 +32,7 @@ from passes.fusion.groups import (
     are_pieces,
     covers,
     interleaves,
+    late_obstacle,
     merge_obstacle,
     place_obstacle,
     pointwise_obstacle,
@@ -125,7 +126,7 @@ class Fuser:
         """Merges two groups that the node reads, or says why not; fuel may end it silently."""
         before = group.shape, group.stretched
         _stretch(group, node.output.shape)
-        obstacle = merge_obstacle(home, group)
+        obstacle = late_obstacle(group, node) or merge_obstacle(home, group)
         if obstacle is None and self.context.decide(MERGE, node):
             self._merged(home, group)
         else:
@@ -136,7 +137,7 @@ class Fuser:
         (source,) = node.inputs
         group = self.group.get(source)
         if group is not None:
-            obstacle = view_obstacle(group, node, 1)
+            obstacle = view_obstacle(group, node, 1) or self._dependence(group, node)
             self._note(node, group, obstacle)
             if obstacle is None and self.context.decide(FUSE, node):
                 if group.kind != "rows":
@@ -248,7 +249,11 @@ class Fuser:
             self._refused(node, group, obstacle)
 
     def _dependence(self, group: Group, node: Node) -> str | None:
-        """None if the node's other operands provably don't depend on the group."""
+        """None if the node's other operands provably don't depend on the group, and it has not to
+        wait for more than they do."""
+        obstacle = late_obstacle(group, node)
+        if obstacle is not None:
+            return obstacle
         highest = -1
         for value in node.inputs:
             other = self.group.get(value)
@@ -303,6 +308,10 @@ class Fuser:
         group.take(node)
         group.nodes.append(node)
         group.may_fail |= node.may_fail
+        made = node.provenance
+        group.order = min(group.order, made.order)
+        if made.checkpoints and made.is_late:
+            group.late = max(group.late, made.order)
         group.chooses |= node.op is concatenate_op
         group.transposes |= node.op is transpose_op
         for value in node.outputs:
@@ -323,6 +332,8 @@ class Fuser:
         home.chooses |= other.chooses
         home.transposes |= other.transposes
         home.rank = max(home.rank, other.rank)
+        home.order = min(home.order, other.order)
+        home.late = max(home.late, other.late)
         for member in other.nodes:
             for value in member.outputs:
                 self.group[value] = home

@@ -50,14 +50,18 @@ class Group(Form):
         chooses: whether a member is a concatenation.
         stretched: whether members have other shapes, which broadcast to that of the loops.
         transposes: whether a member exchanges axes.
+        order: of how many differentiations its members are, of the member of the fewest.
+        late: the same of the member of the most that ``gx.checkpoint`` has computed late.
     """
 
     __slots__ = (
         "chooses",
         "exits",
         "has_dependents",
+        "late",
         "may_fail",
         "nodes",
+        "order",
         "rank",
         "reads",
         "stretched",
@@ -75,14 +79,26 @@ class Group(Form):
         self.chooses = False
         self.stretched = False
         self.transposes = False
+        self.order = UNORDERED
+        self.late = 0
 
+
+UNORDERED = 1 << 30
+"""The order of a group that has no members yet."""
 
 CLOSED = "scans and scatters stand alone"
 PAIR = "a kernel of two matrix products is complete"
 
 FULL = f"the kernel would have more than {FUSION.most_nodes} operations"
 CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
+EARLY = "the kernel would compute for the backward part what gx.checkpoint does not keep for it"
 CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
+
+
+def late_obstacle(group: Group, node: Node) -> str | None:
+    """Why a node has to wait for the backward part, where the group does not."""
+    made = node.provenance
+    return EARLY if made.checkpoints and made.is_late and made.order > group.order else None
 
 
 def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None:
@@ -219,6 +235,8 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
         return "a concatenation has a loop nest for each piece"
     if len(a.nodes) + len(b.nodes) >= FUSION.most_nodes:
         return FULL
+    if a.late > b.order or b.late > a.order:
+        return EARLY
     if a.kind == b.kind == "rows":
         if a.axis != b.axis:
             return AXIS

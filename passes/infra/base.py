@@ -61,6 +61,19 @@ class Observer(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one run of a fused node takes.
+
+    Attributes:
+        work: picoseconds of one thread.
+        scratch: bytes beside its operands and results.
+    """
+
+    work: int
+    scratch: int
+
+
 @dataclass(slots=True)
 class PassContext:
     """What passes are told, and where they record what they decide.
@@ -69,6 +82,7 @@ class PassContext:
         options: numerics, switched-off rules and so on.
         target: the machine the code is for; None where that does not matter.
         execute: runs a graph without inputs natively; None where there is no native code.
+        estimate: what a fused node takes; None where nothing is lowered.
         spent: how many optional decisions were made so far.
         decisions: all of them, in order; the manager hands them out pass by pass.
         observer: is told of each rule that fires; None if nobody wants to know.
@@ -80,6 +94,7 @@ class PassContext:
     options: Options = field(default_factory=Options)
     target: Target | None = None
     execute: Callable[[Graph], Sequence[Array]] | None = None
+    estimate: Callable[[Node], Estimate] | None = None
     spent: int = 0
     decisions: list[Decision] = field(default_factory=list)
     observer: Observer | None = None

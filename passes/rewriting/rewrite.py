@@ -17,7 +17,7 @@ from graphc.base.options import Options
 from graphc.ir.builder import building
 from graphc.ir.dtypes import DType, bool_, float32
 from graphc.ir.edit import GraphEditor
-from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.graph import Graph, Node
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.move.shape import broadcast_to_op
@@ -295,8 +295,7 @@ def _replacement(
     """The nodes that make the right side, and its value; None if it has another type."""
     if pattern.result is not None:
         return [], binding[pattern.result]
-    origin = node.provenance
-    sketch = Sketch(Provenance(origin.where, pattern.rule.name, origin.parents))
+    sketch = Sketch(node.provenance.by(pattern.rule.name))
     with building(sketch):
         _, right = pattern.rule.identity(**complete(pattern.rule, binding, producer))
     if right.type != node.output.type:

@@ -19,7 +19,7 @@ from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target
 from graphc.compiling.extraction import Extraction
 from graphc.ir.equal import structural_hash
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Provenance
 from graphc.ir.op import is_own
 from graphc.ir.value import names_of
 from graphc.runtime.jit import realm_of
@@ -42,6 +42,7 @@ class Labels:
         names: those that values and regions have, each with which of all it belongs to.
         foreign: operations that are declared outside of graphc.
         hosts: Python functions that are called.
+        parts: which nodes a ``gx.checkpoint`` has computed again; empty where there is none.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -58,6 +59,11 @@ class Labels:
         distinct = {id(node.provenance): node.provenance for node in nodes}
         number = {key: self._number(found.where) for key, found in distinct.items()}
         self.numbers = [number[id(node.provenance)] for node in nodes]
+        self.parts: list[object] = []
+        if any(found.checkpoints for found in distinct.values()):
+            calls: dict[int, int] = {}
+            part = {key: _part(found, calls) for key, found in distinct.items()}
+            self.parts = [part[id(node.provenance)] for node in nodes]
         self.hosts = {n.attrs["function"].name for n in nodes if n.op.calls_host}
         self.foreign = {op.name for op in {node.op for node in nodes} if not is_own(op)}
 
@@ -79,6 +85,12 @@ class Labels:
         if number is None:
             raise UnsupportedError(f"it names {where}, where no operation stands")
         return number
+
+
+def _part(made: Provenance, calls: dict[int, int]) -> object:
+    """What passes go by to compute again; calls are numbered as they first occur."""
+    marks = [(calls.setdefault(call, len(calls)), times) for call, times in made.checkpoints]
+    return made.order, marks
 
 
 def shows_passes(options: Options) -> str | None:
@@ -112,7 +124,7 @@ def program_key(extraction: Extraction, options: Options, labels: Labels, level:
     chosen.append(["level", level])
     content = [
         structural_hash(graph), graph.name, len(extraction.states), extraction.renewed,
-        chosen, labels.names, labels.numbers,
+        chosen, labels.names, labels.numbers, labels.parts,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

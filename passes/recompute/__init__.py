@@ -1,0 +1,1 @@
+"""Values that are computed again instead of being kept."""
