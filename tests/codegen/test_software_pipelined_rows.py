@@ -98,21 +98,23 @@ def row_by_row(*arguments: Any, **options: Any) -> Any:
     return program
 
 
-@slow_unless(lambda name, target: target is not TARGETS["v2"] or name == "softmax")
+@slow_unless(
+    lambda name, target: target is TARGETS["host"] or name in ("softmax", "gradient")
+)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_bits_of_row_after_row(
     name: str, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for rows in ROWS if target == host() else (1, 4):
-        for known, columns in ((True, 544), (False, 544), (True, 301), (False, 528)):
+    has_room = name != "gradient" or target.vector_bits == 512
+    for known, columns in ((True, 544), (False, 544), (True, 301), (False, 528)):
+        for number, rows in enumerate(ROWS if target == host() else (1, 4)):
             x = sample(rows, columns)
             x[rows // 2, 5] = -np.inf
-            arguments = (FUNCTIONS[name], x, known)
-            program = compiled(*arguments, target=target)
-            has_room = name != "gradient" or target.vector_bits == 512
-            assert is_staggered(program) == has_room or (rows == 1 and known)
-            plain = row_by_row(*arguments, target=target)
+            if known or number == 0:
+                arguments = (FUNCTIONS[name], x, known)
+                program, plain = (way(*arguments, target=target) for way in (compiled, row_by_row))
+                assert is_staggered(program) == has_room or (rows == 1 and known)
             assert bits(program(x)) == bits(plain(x))
 
 

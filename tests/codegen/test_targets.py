@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -312,7 +312,7 @@ def test_products_that_do_not_fit_are_found() -> None:
         library = load(module.text(), ("f",))
         f = library.function("f", *[ctypes.c_int64] * 2, ctypes.c_void_p, result=ctypes.c_int32)
         out = ctypes.c_int64()
-        for a, b in itertools.product(edges, edges):
+        for a, b in product(edges, edges):
             assert f(a, b, ctypes.byref(out)) == (not -(2**63) <= a * b < 2**63), (a, b)
             assert out.value == (a * b + 2**63) % 2**64 - 2**63
 
@@ -332,14 +332,19 @@ NEEDED = {name: MEMORY | POOL for name in CROSS if named(name).has_threads} | {
 }
 
 
-SHARED = {("functions", "aarch64"), ("functions", "wasm32")} | {
-    (program, target) for program in PROGRAMS for target in ("x86-64-v3", "wasm32")
+RUN = {
+    "x86-64-v3": [name for name in PROGRAMS if name != "transforms64"],
+    "wasm32": [name for name in PROGRAMS if name != "transforms32"],
 }
-"""Objects that other tests here compile as well, and run."""
+"""Programs that the suite runs. Of transforms, the largest, each target has one dtype."""
+ELSEWHERE = {
+    ("scalars", "aarch64"), ("scalars", "x86-64-windows"), *product(["functions"], CROSS[2:]),
+}  # fmt: skip
+"""What calls the most functions, for one target of each kind."""
 
 
 @slow_unless(
-    lambda program, target: (program, target) in SHARED or program in ("scalars", "functions")
+    lambda program, target: program in RUN.get(target, ()) or (program, target) in ELSEWHERE
 )
 @pytest.mark.parametrize("target", CROSS)
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -405,6 +410,7 @@ def test_aarch64_gives_the_bits_of_x86_with_fma(program: str, tmp_path: Path) ->
     assert differences(here(program, named("x86-64-v3")), found) == {}
 
 
+@slow_unless(lambda program: program in RUN["wasm32"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) -> None:
     wasm = named("wasm32")
@@ -413,7 +419,7 @@ def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) ->
     assert differences(here(program, named("x86-64-v2")), found) == {}
 
 
-@slow_unless(lambda program, level: level == "x86-64-v3" or program == "functions")
+@slow_unless(lambda program, level: program in RUN.get(level, ["functions"]))
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 def test_objects_give_the_bits_of_a_session(program: str, level: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 from tools import child_environment
 
 import graphc as gx
@@ -24,8 +25,10 @@ from graphc.ops.fft.real import pairs_to_real, real_to_pairs
 SUPPORT = Path(__file__).parent.parent / "support"
 
 
-def test_no_table_leads_beyond_an_array() -> None:
-    command = [sys.executable, str(SUPPORT / "guard_tables.py"), "16"]
+@slow_unless(lambda heads: heads == 4)
+@pytest.mark.parametrize("heads", [4, 40])
+def test_no_table_leads_beyond_an_array(heads: int) -> None:
+    command = [sys.executable, str(SUPPORT / "guard_tables.py"), str(heads)]
     done = subprocess.run(
         command, capture_output=True, text=True, env=child_environment(), timeout=300
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -236,25 +236,23 @@ def sorting(r: Recorder) -> None:
     r.add("columns", gx.sort(r.normal(70, 20, dims=(None, 20)), axis=0))
 
 
-def transforms(r: Recorder) -> None:
+def transforms(r: Recorder, dtype: str) -> None:
     """Fourier transforms of pairs: short ones, of large primes, of sizes of run time; of batches
     side by side."""
-    for dtype in FLOATS:
-        for length in (1, 5, 24, 51, 256, 331, 1000):
-            pairs = r.normal(3, length, 2, dtype=dtype)
-            r.add(f"{length} of {dtype}", transform_pairs(pairs, length == 24, "root", "fft"))
-            half = real_to_pairs(pairs[..., 0], "none", "rfft")
-            r.add(f"{length} real of {dtype}", half)
-            r.add(f"{length} back of {dtype}", pairs_to_real(half, length, "length", "irfft"))
-        rows = r.normal(3, 74, 2, dims=(3, None, 2), dtype=dtype)
-        r.add(f"symbolic of {dtype}", transform_pairs(rows, True, "length", "ifft"))
-        for length in (7, 37, 60):
-            batch = r.normal(18, length, 2, dtype=dtype)
-            r.add(f"batch {length} of {dtype}", transform_pairs(batch, True, "root", "fft"))
-            half = real_to_pairs(batch[..., 0], "none", "rfft")
-            r.add(f"batch {length} real of {dtype}", half)
-            back = pairs_to_real(half, length, "length", "irfft")
-            r.add(f"batch {length} back of {dtype}", back)
+    for length in (1, 5, 24, 51, 256, 331, 1000):
+        pairs = r.normal(3, length, 2, dtype=dtype)
+        r.add(f"{length}", transform_pairs(pairs, length == 24, "root", "fft"))
+        half = real_to_pairs(pairs[..., 0], "none", "rfft")
+        r.add(f"{length} real", half)
+        r.add(f"{length} back", pairs_to_real(half, length, "length", "irfft"))
+    rows = r.normal(3, 74, 2, dims=(3, None, 2), dtype=dtype)
+    r.add("symbolic", transform_pairs(rows, True, "length", "ifft"))
+    for length in (7, 37, 60):
+        batch = r.normal(18, length, 2, dtype=dtype)
+        r.add(f"batch {length}", transform_pairs(batch, True, "root", "fft"))
+        half = real_to_pairs(batch[..., 0], "none", "rfft")
+        r.add(f"batch {length} real", half)
+        r.add(f"batch {length} back", pairs_to_real(half, length, "length", "irfft"))
 
 
 def fast(r: Recorder) -> None:
@@ -289,7 +287,8 @@ def training(r: Recorder) -> None:
 
 PROGRAMS: dict[str, Callable[[Recorder], None]] = {
     "scalars": scalars, "functions": functions, "arrays": arrays, "sorting": sorting,
-    "transforms": transforms, "fast": fast, "training": training,
+    "transforms32": partial(transforms, dtype="float32"),
+    "transforms64": partial(transforms, dtype="float64"), "fast": fast, "training": training,
 }  # fmt: skip
 OPTIONS = {"fast": {"fast_math": frozenset({"nsz", "reassoc", "contract", "approx"})}}
 
