@@ -54,6 +54,66 @@ int main(int count, char **arguments) {
 }
 """
 
+ALONE = """
+#include <stddef.h>
+#include "step.h"
+
+static long system_call(long number, long where, const void *data, long size) {
+  register long x8 __asm__("x8") = number, x0 __asm__("x0") = where, x2 __asm__("x2") = size;
+  register const void *x1 __asm__("x1") = data;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+  return x0;
+}
+
+void *memset(void *to, int value, size_t size) {
+  for (volatile char *p = to; size--;) *p++ = (char)value;
+  return to;
+}
+void *memcpy(void *to, const void *from, size_t size) {
+  const char *q = from;
+  for (volatile char *p = to; size--;) *p++ = *q++;
+  return to;
+}
+void *memmove(void *to, const void *from, size_t size) {
+  volatile char *p = to;
+  const char *q = from;
+  if (p < q) return memcpy(to, from, size);
+  while (size--) p[size] = q[size];
+  return to;
+}
+#define NOT_CALLED(name) void name(void) { system_call(94, 9, NULL, 0); }
+NOT_CALLED(malloc) NOT_CALLED(free) NOT_CALLED(syscall) NOT_CALLED(sched_getcpu)
+NOT_CALLED(sched_getaffinity) NOT_CALLED(pthread_create) NOT_CALLED(pthread_detach)
+NOT_CALLED(pthread_self) NOT_CALLED(pthread_sigmask) NOT_CALLED(pthread_setaffinity_np)
+int getpid(void) { return 1; }
+
+static _Alignas(64) char context[1 << 16], workspace[1 << 20];
+
+void _start(void) {
+  static float x[8 * 20];
+  static int64_t t[8];
+  float loss;
+  int64_t dims[STEP_DIMS] = {8}, bytes = 0;
+  const void *inputs[STEP_INPUTS];
+  void *outputs[STEP_OUTPUTS] = {&loss};
+  step_context *made = (step_context *)context;
+  long status = 0;
+  inputs[STEP_INPUT_X] = x;
+  inputs[STEP_INPUT_T] = t;
+  if (step_context_bytes() > (int64_t)sizeof context) status = 2;
+  if (!status && step_initialise(made, sizeof context, NULL, 1) != GRAPHC_OK) status = 3;
+  if (!status && step_workspace(made, dims, &bytes) != GRAPHC_OK) status = 4;
+  if (bytes > (int64_t)sizeof workspace) status = 5;
+  while (!status && system_call(63, 0, x, sizeof x) == sizeof x) {
+    if (system_call(63, 0, t, sizeof t) != sizeof t) status = 6;
+    else if (step_run(made, dims, inputs, outputs, workspace, bytes) != GRAPHC_OK) status = 7;
+    else if (system_call(64, 1, &loss, sizeof loss) != sizeof loss) status = 8;
+  }
+  system_call(94, status, NULL, 0);
+}
+"""
+"""A program of Linux for AArch64 without a C library, which would take minutes to make."""
+
 SCRIPT = """
 const { readFileSync } = require('fs');
 const code = new WebAssembly.Instance(new WebAssembly.Module(readFileSync('step.wasm'))).exports;
@@ -127,6 +187,27 @@ def test_a_program_in_c_trains_as_a_session(tmp_path: Path, level: str) -> None:
     assert len(set(expected)) == STEPS
 
 
+@pytest.mark.skipif(not host().has_fma, reason="this CPU has no fused multiply-add")
+def test_aarch64_alone_trains_as_x86_with_fma(tmp_path: Path) -> None:
+    emulator, compiler, folder = tool("qemu-aarch64"), zig_cc(), tmp_path / "step"
+    expected = training(folder, "aarch64", "x86-64-v3", kind="object")
+    (folder / "main.c").write_text(ALONE)
+    flags = ["-target", "aarch64-linux-musl", "-ffreestanding", "-fno-stack-protector", "-O1"]
+    for command in (
+        [*compiler, *flags, "-c", "main.c", "-o", "main.o"],
+        [*compiler[:-1], "ld.lld", "main.o", "step.o", "-o", "main"],
+    ):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    with (folder / "data").open("rb") as data:
+        done = subprocess.run(
+            [emulator, "./main"], cwd=folder, stdin=data, capture_output=True, timeout=300,
+            check=True,
+        )  # fmt: skip
+    assert np.frombuffer(done.stdout, np.float32).tolist() == expected
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not host().has_fma, reason="this CPU has no fused multiply-add")
 def test_aarch64_trains_as_x86_with_fma(tmp_path: Path) -> None:
     emulator, compiler = tool("qemu-aarch64"), zig_cc()
