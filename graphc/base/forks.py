@@ -27,6 +27,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from itertools import repeat
 from operator import methodcaller
 from typing import Any, Protocol
@@ -48,6 +49,9 @@ _LAST_STEPS = 0.02
 
 _ATTEMPTS = 8
 """How often in a row a hook goes on where it was interrupted."""
+
+_MODULE_LOCKS: dict[str, Callable[[], Any]] = import_module("_frozen_importlib")._module_locks
+"""Of modules that are being imported, as the interpreter has them: references, by names."""
 
 _ACQUIRE, _RELEASE = methodcaller("acquire"), methodcaller("release")
 
@@ -202,21 +206,20 @@ def _others_end() -> bool:
 
 
 def _others_import() -> bool:
-    """Whether a module that a child may need is being imported, by another thread."""
-    names = [
-        name
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in _ROOTS
-        and getattr(getattr(module, "__spec__", None), "_initializing", False)
-    ]
-    if not names:
-        return False
-    own = set()
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        own.add(frame.f_globals.get("__name__"))
-    return not own.issuperset(names)
+    """Whether another thread looks for or runs a module that a child may need.
+
+    It has the module's lock then, which is taken before ``sys.modules`` knows of the module.
+    """
+    here = threading.get_ident()
+    for name, reference in list(_MODULE_LOCKS.items()):
+        taken = reference() if name.partition(".")[0] in _ROOTS else None
+        if taken is None:
+            continue
+        # the lock of its fields, which a thread has while it takes or leaves the module's
+        if taken.owner not in (None, here) or not taken.lock.acquire(blocking=False):
+            return True
+        taken.lock.release()
+    return False
 
 
 _FORKS = _Forks()

@@ -6,6 +6,8 @@ of such threads are either waited for or freed there (``graphc.base.forks``).
 
 from __future__ import annotations
 
+import _frozen_importlib  # type: ignore[import-not-found]
+import importlib
 import os
 import re
 import signal
@@ -62,9 +64,10 @@ def held_elsewhere(taken: forks.Lock) -> tuple[threading.Thread, Flag]:
     has_it, may_go = Flag(), Flag()
 
     def hold() -> None:
-        with taken:
-            has_it.set()
-            may_go.wait(60)
+        taken.acquire()
+        has_it.set()
+        may_go.wait(60)
+        taken.release()
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -105,6 +108,22 @@ def test_fault_11_a_fork_waits_for_what_must_be_finished(kind: int) -> None:
     thread.join()
     assert status == [0] and held.acquire(blocking=False)
     held.release()
+
+
+def test_fault_11_a_fork_waits_for_the_lock_of_a_module() -> None:
+    """A thread that waited for another one's import has the module's lock when the module is whole,
+    as one that begins has it before the interpreter knows of the module."""
+    name = "graphc.nowhere"
+    thread, may_go = held_elsewhere(_frozen_importlib._get_module_lock(name))
+
+    def import_it() -> None:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(name)
+
+    threading.Timer(0.1, may_go.set).start()
+    assert in_child(import_it) == 0
+    assert may_go.is_set, "it waited"
+    thread.join()
 
 
 def test_fault_11_who_must_know_of_a_fork_is_told_in_the_child_alone() -> None:
