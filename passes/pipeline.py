@@ -79,6 +79,9 @@ PIPELINE: tuple[Step, ...] = (
 SHARED = next(place for place, step in enumerate(PIPELINE) if step.level)
 """So many steps come first in every program: all that choose bits, and what these rest on."""
 
+PLACED = next(place for place, step in enumerate(PIPELINE) if step.run is recompute)
+"""So many come before the arena is looked at: the others may have to run anew."""
+
 ORDER: tuple[Before | Needs, ...] = (
     Needs("canonicalize", "widen", "rules are about the dtypes that are computed in"),
     Needs("decompose", "dce", "decomposing what nobody needs is work for nothing"),

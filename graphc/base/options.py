@@ -7,6 +7,7 @@ argument beats the environment, the environment beats the default; unknown keys 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -61,6 +62,10 @@ class Options:
             2 without that: compiling ends when all is done.
         cache: the directory that keeps compiled programs between processes, or "off"; None is
             ``graphc`` in the user's directory of caches.
+        memory_limit: what the arena of a run may take, in bytes or as "512MB" or "1.5GiB"; values
+            are computed again where it would take more. Symbolic sizes are those planned for, and
+            ``optimize`` is 2 or 3. None is no limit. Under ``fuel``, ``decisions`` and
+            ``shuffle_seed`` it is aimed at, and nothing is refused.
     """
 
     numerics: Literal["default", "strict"] = "default"
@@ -78,6 +83,7 @@ class Options:
     html: str | None = None
     optimize: int = 2
     cache: str | None = None
+    memory_limit: int | str | None = None
 
     def __post_init__(self) -> None:
         """Takes any collection of names.
@@ -100,6 +106,7 @@ class Options:
             )
         for name, least in (("fuel", 0), ("threads", 1), ("shuffle_seed", 0)):
             _check_number(name, getattr(self, name), least)
+        object.__setattr__(self, "memory_limit", _bytes(self.memory_limit))
         if type(self.optimize) is not int or not 0 <= self.optimize <= MOST_OPTIMIZED:
             raise _refusal(
                 f"optimize is {self.optimize!r}", hint=f"it must be an int, 0 to {MOST_OPTIMIZED}"
@@ -119,6 +126,12 @@ class Options:
             given = getattr(self, name)
             if not isinstance(given, bool):
                 raise _refusal(f"{name} is {shown(given)}", hint="it must be True or False")
+
+    @property
+    def most_bytes(self) -> int | None:
+        """The memory limit in bytes."""
+        assert not isinstance(self.memory_limit, str), "it is made a number"
+        return self.memory_limit
 
     @property
     def thread_count(self) -> int:
@@ -186,6 +199,26 @@ def _check_number(name: str, value: Any, least: int) -> None:
     raise _refusal(f"{name} is {shown(value)}", hint=hint)
 
 
+_UNITS = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def _bytes(given: Any) -> int | None:
+    """A number of bytes, from that or from a text such as "512MB"."""
+    if given is None or is_count(given, 1):
+        return given  # type: ignore[no-any-return]
+    found = _AMOUNT.fullmatch(given) if isinstance(given, str) else None
+    if found is not None and found[2].lower() in _UNITS:
+        amount = int(float(found[1]) * _UNITS[found[2].lower()])
+        if amount:
+            return amount
+    hint = 'it must be None, an int of bytes, or a text such as "512MB" or "1.5GiB"'
+    raise _refusal(f"memory_limit is {shown(given)}", hint=hint)
+
+
 # --- the environment -----------------------------------------------------------------------------
 
 # setting -> (option, kind of value)
@@ -205,6 +238,7 @@ _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "html": ("html", "word"),
     "optimize": ("optimize", "int"),
     "cache": ("cache", "word"),
+    "memory_limit": ("memory_limit", "word"),
 }
 
 _EXAMPLES = {
@@ -219,6 +253,7 @@ _EXAMPLES = {
     "html": "out.html",
     "optimize": "1",
     "cache": "off",
+    "memory_limit": "512MB",
 }
 
 

@@ -7,8 +7,9 @@ in this process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from graphc.base.options import Options
 from graphc.base.target import Target, require_here, stand_in
@@ -17,7 +18,8 @@ from graphc.codegen.native.plan_walker import emit_program
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.extraction import Extraction
 from graphc.compiling.loading import load_code
-from graphc.compiling.tiers import MOST_BASELINE_BYTES
+from graphc.compiling.memory_limit import Placed, within_limit
+from graphc.compiling.tiers import most_baseline_bytes
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.lower.estimate import Groups
@@ -25,7 +27,7 @@ from graphc.lower.program import plan_program
 from graphc.runtime.program import Program
 from passes.infra.base import PassContext
 from passes.infra.manager import PassRecord, print_times, run_pipeline, stage
-from passes.pipeline import BELOW, PIPELINE, SHARED
+from passes.pipeline import BELOW, PIPELINE, PLACED, SHARED
 from passes.plan.pipeline import PlanState, run_plan_pipeline
 
 
@@ -80,11 +82,13 @@ class Prepared:
     def at_baseline(self) -> Prepared:
         """The same at ``optimize=0``, to answer until the program that was asked for is finished.
 
-        Its program refuses to run where temporaries would take more than ``MOST_BASELINE_BYTES``.
+        Its program refuses to run where temporaries would take more than ``MOST_BASELINE_BYTES``,
+        or than the memory limit.
         """
-        options = replace(self.options, optimize=0)
+        options = replace(self.options, optimize=0, memory_limit=None)
         context = replace(self.context, options=options)
-        return replace(self, options=options, context=context, most_bytes=MOST_BASELINE_BYTES)
+        most_bytes = most_baseline_bytes(self.options)
+        return replace(self, options=options, context=context, most_bytes=most_bytes)
 
     def in_background(self, poll: Callable[[], None]) -> Prepared:
         """The same to be finished beside the user's own work; ``poll`` may end that by raising.
@@ -110,12 +114,33 @@ def prepared(
 
 
 def lowered(given: Prepared) -> Levels:
-    """The other graph passes, the plan, the plan passes, and the LLVM text of the kernels."""
+    """The other graph passes, the plan, the plan passes, and the LLVM text of the kernels.
+
+    Raises:
+        GraphError: if temporaries take more than the memory limit whatever is computed again.
+    """
     options, target, context = given.options, given.target, given.context
     groups = Groups(target, options.thread_count)
     context.estimate = groups.estimate
-    graph, more = run_pipeline(given.graph, PIPELINE, context, BELOW, first=SHARED)
+    graph, more = run_pipeline(given.graph, PIPELINE, context, BELOW, first=SHARED, end=PLACED)
     records = [*given.records, *more]
+    placed = within_limit(context, partial(_placed, given, graph, records, groups))
+    records = placed.records
+    with stage("codegen", placed.state.graph, context, records):
+        text = emit_program(placed.state.plan, target, placed.calls)
+    state = placed.state
+    return Levels(
+        state.graph, tuple(records), state.plan, state.slots, state.launches, text, state.carried
+    )
+
+
+def _placed(
+    given: Prepared, graph: Graph, records: Sequence[PassRecord], groups: Groups
+) -> Placed:
+    """A scheduled graph lowered to a plan whose temporaries have places, under the present aim."""
+    options, target, context = given.options, given.target, given.context
+    graph, more = run_pipeline(graph, PIPELINE, context, BELOW, first=PLACED)
+    records = [*records, *more]
     with stage("lower", graph, context, records):
         states = len(given.extraction.states)
         plan, slots, launches, carries = plan_program(
@@ -123,12 +148,7 @@ def lowered(given: Prepared) -> Levels:
         )
     calls = calls_of(plan.kernels, quick=options.optimize < 2)
     state = PlanState(graph, plan, slots, launches, carries, calls.glue, target, {})
-    state = run_plan_pipeline(state, context, records)
-    with stage("codegen", graph, context, records):
-        text = emit_program(state.plan, target, calls)
-    return Levels(
-        graph, tuple(records), state.plan, state.slots, state.launches, text, state.carried
-    )
+    return Placed(run_plan_pipeline(state, context, records), records, calls)
 
 
 def finished(given: Prepared) -> Compiled:

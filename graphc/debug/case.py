@@ -42,7 +42,7 @@ Outcome: TypeAlias = list[Array] | Exception
 COST = 50_000_000
 """Graphs that touch more elements are not interpreted on sizes made up."""
 
-KEPT = ("numerics", "fast_math", "off", "fuel", "shuffle_seed", "threads")
+KEPT = ("numerics", "fast_math", "off", "fuel", "shuffle_seed", "threads", "memory_limit")
 """The options that what a program gives may depend on."""
 
 

@@ -7,6 +7,7 @@ means that it may be done.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from graphc.base.tuning.fusion import FUSION
@@ -79,12 +80,9 @@ class Group(Form):
         self.chooses = False
         self.stretched = False
         self.transposes = False
-        self.order = UNORDERED
+        self.order = sys.maxsize  # above that of any member
         self.late = 0
 
-
-UNORDERED = 1 << 30
-"""The order of a group that has no members yet."""
 
 CLOSED = "scans and scatters stand alone"
 PAIR = "a kernel of two matrix products is complete"

@@ -74,6 +74,21 @@ class Estimate:
     scratch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What a program computes again.
+
+    Attributes:
+        peak: the most bytes alive at once, by exact liveness.
+        work: the estimated time of all kernels, each counted once, in picoseconds.
+        again: that of the repetitions.
+    """
+
+    peak: int
+    work: int
+    again: int
+
+
 @dataclass(slots=True)
 class PassContext:
     """What passes are told, and where they record what they decide.
@@ -83,6 +98,9 @@ class PassContext:
         target: the machine the code is for; None where that does not matter.
         execute: runs a graph without inputs natively; None where there is no native code.
         estimate: what a fused node takes; None where nothing is lowered.
+        aim: the bytes that the arena is to fit in, by exact liveness; None where nothing is aimed
+            at.
+        recomputed: what was planned to be computed again, and what it comes to.
         spent: how many optional decisions were made so far.
         decisions: all of them, in order; the manager hands them out pass by pass.
         observer: is told of each rule that fires; None if nobody wants to know.
@@ -95,6 +113,8 @@ class PassContext:
     target: Target | None = None
     execute: Callable[[Graph], Sequence[Array]] | None = None
     estimate: Callable[[Node], Estimate] | None = None
+    aim: int | None = None
+    recomputed: Recomputed | None = None
     spent: int = 0
     decisions: list[Decision] = field(default_factory=list)
     observer: Observer | None = None

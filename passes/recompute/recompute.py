@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir.graph import Graph, Node
-from passes.infra.base import PassContext, has_open_regions, on_regions
+from passes.infra.base import PassContext, Recomputed, has_open_regions, on_regions
 from passes.recompute.copies import rewritten
 from passes.recompute.order import order_of
-from passes.recompute.problem import Problem, Run, simulated
+from passes.recompute.problem import Drops, Problem, Run, simulated
+from passes.recompute.search import planned
 from passes.recompute.steps import Renewed, problem_of
 
 RECOMPUTE = "recompute"
@@ -25,7 +26,8 @@ RECOMPUTE = "recompute"
 
 def recompute(graph: Graph, context: PassContext) -> Graph:
     """The graph, and those of its control flow, with repetitions; the identical one without."""
-    if not any(node.provenance.checkpoints for node in graph.walk()):
+    context.recomputed = None
+    if context.aim is None and not any(node.provenance.checkpoints for node in graph.walk()):
         return graph
 
     def within(region: Graph, context: PassContext) -> Graph:
@@ -47,17 +49,18 @@ def _level(graph: Graph, context: PassContext, renewed: Renewed) -> Graph:
     order = order_of(problem)
     problem = problem.reordered(order)
     nodes = [graph.nodes[step] for step in order]
-    run = _decided(nodes, problem, simulated(problem, problem.first_plan()), context)
-    if not run.again:
+    run, drops = planned(problem, context.aim)
+    run = _decided(nodes, problem, run, drops, context)
+    context.recomputed = Recomputed(run.peak, sum(problem.cost), run.cost)
+    if not run.again and not problem.late and context.aim is None:
         return graph
     return rewritten(graph, nodes, run.sequence, run.stages)
 
 
 def _decided(
-    nodes: Sequence[Node], problem: Problem, run: Run, context: PassContext
+    nodes: Sequence[Node], problem: Problem, run: Run, drops: Drops, context: PassContext
 ) -> Run:
     """The run without repetitions of nodes for which that is refused."""
-    drops = problem.first_plan()
     refused = False
     for step in dict.fromkeys(run.sequence[place] for place in run.again):
         if not context.decide(RECOMPUTE, nodes[step]):

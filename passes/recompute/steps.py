@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import at_hint
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.value import Value
@@ -45,8 +46,9 @@ def problem_of(
         repeatable.append(is_kernel and alone and not fails and not writes)
     waits = _waits(graph, renewed)
     late = _late_readers(graph, tasks)
+    size = [-(-size // CACHE_LINE) * CACHE_LINE for size in tasks.size]
     return Problem(
-        reads, tasks.makes, tasks.size, scratch, cost, repeatable, tasks.sources, waits, late
+        reads, tasks.makes, size, scratch, cost, repeatable, tasks.sources, waits, late
     )
 
 

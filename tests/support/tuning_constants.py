@@ -64,6 +64,12 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/codegen/routines/ranks.py": {"_LANES": "form of the routine"},
     "graphc/codegen/routines/searching.py": {"_TOGETHER": "form of the routine"},
     "graphc/compiling/cached/entries.py": {"_ALIGNMENT": "a cache line"},
+    "graphc/compiling/memory_limit.py": {
+        "_ATTEMPTS": "limit of a search",
+        "_MARGIN": "limit of a search",
+        "_ROOM": "limit of a search",
+        "_SHOWN": "length of a message",
+    },
     "graphc/compiling/tiers.py": {
         "MOST_BASELINE_BYTES": "limit of memory",
         "_LOOK_AGAIN": "limit of a wait",

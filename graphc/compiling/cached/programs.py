@@ -16,7 +16,7 @@ from graphc.compiling.cached.entries import content_of, loaded_from
 from graphc.compiling.cached.keys import Labels, program_key, program_realm, refused, shows_passes
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.extraction import Extraction
-from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
+from graphc.compiling.tiers import Poll, Tiers, most_baseline_bytes
 from graphc.ops.control import while_op
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
@@ -75,7 +75,8 @@ class _Job:
 
         The first one is kept too, for processes that end before there is more.
         """
-        known = None if self.entries is None else self.entries.find(0, MOST_BASELINE_BYTES)[0]
+        most = most_baseline_bytes(self.options)
+        known = None if self.entries is None else self.entries.find(0, most)[0]
         if known is not None:
             return Tiers(known, f"{self.reason}; the first program was there", self._from_graph)
         from graphc.compiling.compiler import Prepared, finished, prepared
