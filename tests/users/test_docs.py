@@ -117,7 +117,11 @@ def test_nobody_is_sent_to_a_package_index() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["docs/generate_ops.py", "docs/generate_rules.py", "docs/generate_coverage.py"]
+    "script",
+    [
+        "docs/generate_ops.py", "docs/generate_rules.py", "docs/generate_coverage.py",
+        "docs/generate_examples.py",
+    ],
 )
 def test_generated_references_are_up_to_date(script: str) -> None:
     blessing = os.environ.get("GRAPHC_BLESS") == "1"

@@ -9,10 +9,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 from tools import ROOT, child_environment, tool
 
 EXAMPLES = ROOT / "examples"
 SECONDS = 120
+
+
+# by what the last line says: a pattern, and whether the numbers in it are good ones
+BESIDE_NUMPY = {
+    "autoencoder": (r"two numbers tell (\d+\.\d)% of the variance.*", lambda share: share > 60),
+    "characters": (r"(\d+) of (\d+) words that it wrote.*", lambda known, all_: known > all_ / 2),
+    "clusters": (
+        r"where they come from: (\d+\.\d)% by k-means, (\d+\.\d)% by the mixture",
+        lambda means, shares: 80 < means < shares and shares > 90,
+    ),
+    "kalman": (r".*: (\d+\.\d) times nearer", lambda times: times > 2),
+    "minimum": (r"the minima differ by at most (\S+)", lambda off: off < 1e-3),
+    "neural_ode": (
+        r"points that were not seen end (\S+) from where they should, on ways of (\S+)",
+        lambda off, way: off < 0.2 * way,
+    ),
+    "wave": (r"(\d+) steps of .* points, the same bits as NumPy", lambda steps: steps == 150),
+}
 
 
 def run_example(name: str, *arguments: str) -> str:
@@ -23,7 +42,7 @@ def run_example(name: str, *arguments: str) -> str:
     """
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
-        env=child_environment(),
+        env=child_environment(OPENBLAS_NUM_THREADS="1"),
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -43,7 +62,7 @@ def accuracy_of(output: str) -> float:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"chain_rule", "digits", "heat", "logistic", "options", "pendulum"}
+    tested = {"chain_rule", "digits", "heat", "logistic", "options", "pendulum", *BESIDE_NUMPY}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -116,6 +135,19 @@ def test_options() -> None:
         last_line(run_example("options")),
     )
     assert found is not None and float(found[1]) < 1e-12
+
+
+@slow_unless(lambda name: name in ("autoencoder", "clusters", "neural_ode", "wave"))
+@pytest.mark.parametrize("name", BESIDE_NUMPY)
+def test_beside_numpy(name: str) -> None:
+    """Examples that hold a program of NumPy's, too: it goes the same way, to a good end."""
+    pattern, is_good = BESIDE_NUMPY[name]
+    output = run_example(name, "--quick")
+    found = re.fullmatch(pattern, last_line(output))
+    assert found is not None and is_good(*map(float, found.groups())), output
+    # the loss of the same step, as both print it
+    for own, numpys in re.findall(r"loss +([\d.]+), in NumPy +([\d.]+)", output):
+        np.testing.assert_allclose(float(own), float(numpys), rtol=1e-4)
 
 
 def test_pendulum() -> None:
