@@ -19,6 +19,7 @@ from graphc.ir.dims.expressions import Dim, compare
 from graphc.ir.dtypes import DType, bool_, int64, uint64
 from graphc.ir.lowering import Combine
 from graphc.ir.types import TensorType
+from graphc.kernel.analysis.index_range import Affine, corners
 from graphc.kernel.ir import (
     Buffer,
     Kernel,
@@ -39,6 +40,9 @@ from graphc.kernel.statements.products import Contract, MatrixOperand
 from graphc.kernel.statements.routines import Call, Span
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 
+_DEPTH = 8
+"""Levels of an expression that are looked at to bound an index."""
+
 
 class _Block:
     """An open block: its statements and the expressions already in it."""
@@ -52,14 +56,19 @@ class _Block:
 
 
 class LoopScope:
-    """A loop under construction: its index, and for serial ones the carried arguments."""
+    """A loop under construction: its index, and for serial ones the carried arguments.
 
-    __slots__ = ("arguments", "following", "index", "results")
+    Set ``following`` to the next values, and ``lasts`` to the argument that says whether there is
+    another iteration, if one does.
+    """
+
+    __slots__ = ("arguments", "following", "index", "lasts", "results")
 
     def __init__(self, index: Var, arguments: tuple[Var, ...]) -> None:
         self.index = index
         self.arguments = arguments
         self.following: Sequence[Var] = ()
+        self.lasts: Var | None = None
         self.results: tuple[Var, ...] = ()
 
 
@@ -85,6 +94,7 @@ class KernelBuilder:
         self._constants: dict[Var, bool | int | float] = {}
         self._applied: dict[Var, Apply] = {}
         self._sites: list[Site] = []
+        self._extents: dict[Var, Dim] = {}
         self._unentered = 0  # the open loops whose extent is 0
 
     # --- buffers ---------------------------------------------------------------------------------
@@ -271,6 +281,8 @@ class KernelBuilder:
             largest = self.constant(np.iinfo(np.int64).max, uint64)
             index = self.apply("minimum", index, largest)
         index = self.cast(index, int64)
+        if self._is_below(index, bound):
+            return index
         block = self._deepest((index,))
         memo = ("check", index, bound, site.axis, site.what, site.where, wraps)
         known = block.memo.get(memo)
@@ -280,6 +292,27 @@ class KernelBuilder:
             number = len(self._sites) - 1
             self._place(block, memo, known, Check(known, index, bound, number, wraps))
         return known
+
+    def _is_below(self, index: Var, bound: Dim) -> bool:
+        """Whether an index is of an axis in every iteration of the loops that are open."""
+        form = self._form(index, _DEPTH)
+        ends = None if form is None else corners(form)
+        if ends is None:
+            return False
+        low, high = ends
+        return compare("le", 0, low) is True and compare("lt", high, bound) is True
+
+    def _form(self, var: Var, depth: int) -> Affine | None:
+        """The affine form of an int64 that is at most so deep an expression."""
+        if var in self._extents:
+            return Affine.of_index(var, self._extents[var])
+        if var in self._constants:
+            return Affine.constant(int(self._constants[var]))
+        made = self._applied.get(var)
+        if made is None or depth == 0 or var.dtype is not int64:
+            return None
+        operands = [self._form(operand, depth - 1) for operand in made.operands]
+        return Affine.apply(made.primitive, operands)
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -300,6 +333,8 @@ class KernelBuilder:
             return
         index = Var(int64)
         arguments = tuple(Var(var.dtype) for var in initial)
+        if not isinstance(extent, Var):
+            self._extents[index] = extent
         block = self._open((index, *arguments))
         scope = LoopScope(index, arguments)
         self._unentered += extent == 0
@@ -316,7 +351,8 @@ class KernelBuilder:
         outer = self._blocks[-1]
         for result in scope.results:
             self._home[result] = outer
-        outer.statements.append(Loop(index, extent, kind, tuple(block.statements), carries))
+        body = tuple(block.statements)
+        outer.statements.append(Loop(index, extent, kind, body, carries, scope.lasts))
 
     @contextmanager
     def reduce(

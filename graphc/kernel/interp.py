@@ -351,11 +351,23 @@ class _Interpreter:
             self._write(statement.index, np.array(trip, np.int64))
             for carry, array in zip(statement.carries, carried, strict=True):
                 self._write(carry.argument, array)
+            if statement.lasts is not None and not self._agreed(statement.lasts):
+                break
             self.body(statement, statement.body)
             carried = [self._read(carry.following) for carry in statement.carries]
         self._frames.pop()
         for carry, array in zip(statement.carries, carried, strict=True):
             self._write(carry.result, array)
+
+    def _agreed(self, var: Var) -> bool:
+        """A bool that is the same on all axes."""
+        array = self._read(var)
+        if array.any() != array.all():
+            raise VerifyError(
+                f"kernel {self._kernel.name!r}: iterations that run side by side differ in whether "
+                "a loop goes on"
+            )
+        return bool(array.any())
 
     def _side_by_side(self, statement: Block, start: int, count: int) -> None:
         """Runs iterations on an axis of their own, which stays open."""

@@ -6,11 +6,12 @@ so no walk recurses deeper than the loop nest. Buffers are C-contiguous and addr
 int64 index. Inputs are never written; kernels read and write nothing else.
 
 Loop kinds: ``parallel``, ``across`` and ``vector`` iterations are independent of each other;
-``serial`` ones run in order and may carry values. An ``across`` loop stands around a vector loop
-some of whose loads are neighbours along the outer one, as in a transpose: it is for tiles. How
-often independent iterations and reductions run, and the sizes of matrix products, may be scalars:
-so a loop over blocks says how much its last block holds. A ``reduce`` combines one term per
-iteration; its order class fixes the bits of float results (``CHUNK``).
+``serial`` ones run in order and may carry values, one of which may end them. An ``across`` loop
+stands around a vector loop some of whose loads are neighbours along the outer one, as in a
+transpose: it is for tiles. How often independent iterations and reductions run, and the sizes of
+matrix products, may be scalars: so a loop over blocks says how much its last block holds. A
+``reduce`` combines one term per iteration; its order class fixes the bits of float results
+(``CHUNK``).
 """
 
 from __future__ import annotations

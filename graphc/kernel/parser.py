@@ -12,7 +12,8 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
                | %v "=" PRIMITIVE %v, … | %v "=" "load" %name "[" %v "]" ["if" %v "else" %v]
                | %v "=" "check" SITE ["0" "<="] %v "<" dim | "store" %name "[" %v "]" "," %v
                | ("parallel" | "across" | "vector" | "serial") %v "<" size "{" statement* "}"
-               | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")" "{" … "yield" %v, … "}"
+               | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")"
+                 ["while" %v] "{" … "yield" %v, … "}"
                | %v, … "=" "reduce" ORDER %v "<" size ["," "if" %v] "{" … "yield" COMBINE %v, … "}"
                | statement "@" SCHEDULE "(" INT, … ")", behind the head where there is a body
                | "contract" TEMPLATE "[" size, size, size "]" matrix "=" matrix "*" matrix

@@ -232,6 +232,10 @@ class _Verifier:
         self._require(kind == "serial" or not statement.carries, f"a {kind} loop carries values")
         for carry in statement.carries:
             self._read(carry.initial, None, "an initial value")
+        lasts = statement.lasts
+        carried = lasts is None or any(carry.argument is lasts for carry in statement.carries)
+        self._require(carried, "what says whether a loop goes on is not carried")
+        self._require(lasts is None or lasts.dtype is bool_, "a loop goes on by what is no bool")
 
     def _leave(self, frame: _Frame) -> None:
         owner = self._current = frame.owner

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphc.kernel.analysis.lane_groups import MOST, grain
-from graphc.kernel.ir import Size, Statement
+from graphc.kernel.ir import Block, Size, Statement
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.collapsed import Collapsed
 from graphc.kernel.schedule.nest import Nest, fitting, widest_bits
 from graphc.kernel.schedule.pipelined import Pipelined
 from graphc.kernel.schedule.tiled import Tiled
 from graphc.kernel.schedule.vector import Vector
+from graphc.kernel.statements.bodies import blocks_in, loops_in
 from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 _WITH_LANES = (Collapsed, Pipelined, Tiled)
@@ -33,12 +34,29 @@ def vectorize(statement: Statement, context: KernelContext) -> Choice:
     if runs_as_around(loop, context.nest, context.chosen):
         return None
     lanes = lanes_of(loop.body, loop.extent, context)
+    lanes = max(lanes, _lanes_in_flight(loop, context))
     if not context.is_glue and grain(context.nest.forms, loop.body, loop.index) > 1:
         # what groups of lanes share fills fewer registers, and waits for itself
         twice = min(2 * lanes, MOST)
         if not isinstance(loop.extent, int) or loop.extent >= twice:
             lanes = twice
     return Vector(lanes)
+
+
+def _lanes_in_flight(loop: Block, context: KernelContext) -> int:
+    """Lanes for a loop inside which an innermost one carries values; 1 if none does.
+
+    Each of its iterations waits for the one before. Several vectors side by side hide that, as long
+    as the values of all stay in registers.
+    """
+    inside = [s for s in loops_in(loop.body) if s.carries and not blocks_in(s.body)]
+    if not inside or context.is_glue:
+        return 1
+    bits = context.target.vector_bits * context.tuning.carried_registers
+    lanes = bits // widest_bits(loop.body) // max(len(s.carries) for s in inside)
+    lanes = min(1 << max(0, lanes.bit_length() - 1), MOST)
+    extent = loop.extent
+    return fitting(lanes, extent, context.target) if isinstance(extent, int) else lanes
 
 
 def lanes_of(body: Sequence[Statement], extent: Size, context: KernelContext) -> int:

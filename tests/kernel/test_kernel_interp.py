@@ -241,6 +241,29 @@ def test_scratch_lasts_between_serial_iterations_of_each_row() -> None:
     assert np.array_equal(out, expected)
 
 
+def test_a_serial_loop_ends_where_its_condition_is_false() -> None:
+    b = KernelBuilder("doubling")
+    x = b.buffer("x", "in", tensor(int64, 1))
+    y = b.buffer("y", "out", tensor(int64, 2))
+    zero, one, limit = (b.constant(number, int64) for number in (0, 1, 100))
+    first = b.load(x, zero)
+    with b.loop(50, "serial", (first, zero, b.apply("less", first, limit))) as trip:
+        value, count, lasts = trip.arguments
+        value, count = b.apply("add", value, value), b.apply("add", count, one)
+        trip.following = (value, count, b.apply("less", value, limit))
+        trip.lasts = lasts
+    for place, result in zip((zero, one), trip.results, strict=False):
+        b.store(y, place, result)
+    kernel = b.finish()
+    verify_kernel(kernel)
+    assert "while %" in str(print_kernel(kernel))
+    assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
+    for start, expected in ((3, (192, 6)), (100, (100, 0)), (0, (0, 50))):
+        out = np.zeros(2, np.int64)
+        run_kernel(kernel, [np.array([start]), out], {})
+        assert tuple(out) == expected
+
+
 def test_scratch_is_shared_where_nests_hand_it_on() -> None:
     b = KernelBuilder("partial sums")
     x = b.buffer("x", "in", tensor(int64, 8, 10))

@@ -243,6 +243,7 @@ sites (axis 0 of "take") {
         ("check 0", "check 1", "no site 1"),
         ("(%8 = %0)", "(%8 = %1)", "an operand is float32, not int64"),
         ("yield %12", "yield %9", "carried value is int64"),
+        ("(%8 = %0) {", "(%8 = %0) while %8 {", "a loop goes on by what is no bool"),
         ("yield add %15", "yield and %15", "and of float32"),
         ("%15 = load %x[%14]", "vector %16 < 8 {\n}\n%15 = load %x[%14]", "inside a vector loop"),
         ("vector %3 < 8 {", "vector %3 < -1 {", "extent -1"),

@@ -75,6 +75,7 @@ FACTS: dict[str, dict[str, str]] = {
         "_LOOK_AGAIN": "limit of a wait",
     },
     "graphc/kernel/analysis/periods.py": {"LONGEST": "vectors that a shuffle takes"},
+    "graphc/kernel/builder.py": {"_DEPTH": "limits what bounding an index costs"},
     "graphc/kernel/cascade.py": {"WORDS_OF_EXTREMES": "layout of a state"},
     "graphc/kernel/fused_multiply_add.py": {
         "_LARGEST": "where splitting is exact",

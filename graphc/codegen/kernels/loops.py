@@ -14,7 +14,8 @@ from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg
 from graphc.kernel.analysis.lane_groups import grain
-from graphc.kernel.ir import Block, walk
+from graphc.kernel.analysis.uniform import uniform_carries
+from graphc.kernel.ir import Block, Var, walk
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.collapsed import Collapsed
 from graphc.kernel.schedule.vector import Vector
@@ -24,22 +25,30 @@ def emit_plain_loop(
     k: KernelScope, statement: Block, bounds: tuple[Reg, Reg] | None = None
 ) -> None:
     """Emits a loop iteration by iteration, or a part of its iterations."""
-    e = k.e
-    initial = [k.spread(carry.initial) for carry in statement.carries]
+    e, carries = k.e, statement.carries
+    uniform = uniform_carries(statement, lambda var: k.uniform(var) is not None)
+    arguments = [carry.argument for carry in carries]
+    lasts = None if statement.lasts is None else arguments.index(statement.lasts)
+    assert lasts is None or statement.lasts in uniform, "lanes agree on how long a loop lasts"
+
+    def carried(argument: Var, value: Var) -> Reg:
+        return k.size(value) if argument in uniform else k.spread(value)
+
+    initial = [carried(carry.argument, carry.initial) for carry in carries]
     lower, upper = bounds or k.bounds(statement)
     picked = gathered_rows(k, statement)
     k.held = {}
-    with e.loop(lower, upper, 1, initial) as loop:
+    with e.loop(lower, upper, 1, initial, lasts=lasts) as loop:
         if picked:
             prefetch_rows(k, statement, picked, loop.index, upper)
         k.bind(statement.index, loop.index)
-        for carry, register in zip(statement.carries, loop.carries, strict=True):
-            k.bind(carry.argument, register)
+        for argument, register in zip(arguments, loop.carries, strict=True):
+            k.bind(argument, register)
         with k.ranges.iteration(statement, loop.index):
-            (k.statements if statement.carries else k.iteration)(statement.body)
-        loop.yields = [k.spread(carry.following) for carry in statement.carries]
+            (k.statements if carries else k.iteration)(statement.body)
+        loop.yields = [carried(carry.argument, carry.following) for carry in carries]
     k.held = {}
-    for carry, register in zip(statement.carries, loop.results, strict=True):
+    for carry, register in zip(carries, loop.results, strict=True):
         k.bind(carry.result, register)
 
 

@@ -110,11 +110,13 @@ class FunctionEmitter(Instructions):
         step: int = 1,
         carries: Sequence[Reg] = (),
         hint: str = "i",
+        lasts: int | None = None,
     ) -> Iterator[Loop]:
         """``for i in range(lower, upper, step)``, top-tested.
 
         Inside, ``loop.index`` and ``loop.carries`` are the phis; set ``loop.yields`` to the next
-        values. After the block ``loop.results`` are the final ones.
+        values. After the block ``loop.results`` are the final ones. With ``lasts``, the number of a
+        carried bool, the loop ends where that is false, too.
         """
         lower, upper = self.like(lower), self.like(upper)
         header, body, done = self.label("head"), self.label("body"), self.label("done")
@@ -125,6 +127,8 @@ class FunctionEmitter(Instructions):
         index = Reg(self, self.fresh(hint), lower.type)
         phis = [Reg(self, self.fresh("c"), carry.type) for carry in carries]
         inside = index < upper
+        if lasts is not None:
+            inside = inside & phis[lasts]
         self.branch(inside, body, done)
         self.start(body)
         loop = Loop(index, tuple(phis))

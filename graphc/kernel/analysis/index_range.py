@@ -77,7 +77,8 @@ def note_form(forms: dict[Var, Affine], statement: Statement) -> None:
     """
     block, primitive = statement.block, statement.primitive
     if block is not None:
-        if not isinstance(block.extent, Var):
+        # a loop that may end before does not reach all corners
+        if not isinstance(block.extent, Var) and block.lasts is None:
             forms[block.index] = Affine.of_index(block.index, block.extent)
     elif primitive is not None:
         (result,) = statement.results
@@ -149,8 +150,8 @@ def runs_as_one(places: Iterable[Affine], outer: Var, inner: Var, extent: Dim) -
     )
 
 
-def outside(form: Affine, size: Dim) -> Dim | None:
-    """An index that the form reaches and a buffer of that size lacks, if there provably is one."""
+def corners(form: Affine) -> tuple[Dim, Dim] | None:
+    """The least and the greatest index of a form; None where signs are not known."""
     low = high = form.base
     for coefficient, extent in form.terms.values():
         corner = coefficient * (extent - 1)
@@ -160,6 +161,15 @@ def outside(form: Affine, size: Dim) -> Dim | None:
             low = low + corner
         else:
             return None
+    return low, high
+
+
+def outside(form: Affine, size: Dim) -> Dim | None:
+    """An index that the form reaches and a buffer of that size lacks, if there provably is one."""
+    ends = corners(form)
+    if ends is None:
+        return None
+    low, high = ends
     if compare("lt", low, 0):
         return low
     return high if compare("le", size, high) else None
@@ -167,6 +177,7 @@ def outside(form: Affine, size: Dim) -> Dim | None:
 
 __all__ = [
     "Affine",
+    "corners",
     "index_forms",
     "loads_across",
     "note_form",

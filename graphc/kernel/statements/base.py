@@ -362,6 +362,7 @@ class Block(Statement):
         extent: how many iterations there are.
         kind: of a loop.
         carries: the values that a loop hands from one iteration to the next.
+        lasts: a bool that a loop carries: it ends before the first iteration at which it is false.
         reducers: the results of a reduction, at least one; none for a loop.
         order: the order in which a reduction combines terms.
         condition: where it fails, a reduction has the results of no terms.
@@ -386,6 +387,10 @@ class Block(Statement):
     @property
     def carries(self) -> tuple[Carry, ...]:
         return ()
+
+    @property
+    def lasts(self) -> Var | None:
+        return None
 
     @property
     def reducers(self) -> tuple[Reducer, ...]:

@@ -47,13 +47,18 @@ def _index(reader: Reader) -> tuple[tuple[str, int, Var], Size]:
 @statement(("serial",), "some", also=_KINDS)
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop(Block):
-    """``for index < extent``; the extent of a serial loop is a dim."""
+    """``for index < extent``; the extent of a serial loop is a dim.
+
+    A serial loop with ``lasts``, a bool that it carries, ends before the first iteration at which
+    that is false.
+    """
 
     index: Var
     extent: Size
     kind: LoopKind = field()
     body: tuple[Statement, ...] = field()
     carries: tuple[Carry, ...] = ()
+    lasts: Var | None = field(default=None)
 
     @property
     def results(self) -> tuple[Var, ...]:
@@ -96,7 +101,8 @@ class Loop(Block):
             f"{names.define(carry.argument)} = {first}"
             for carry, first in zip(self.carries, initial, strict=True)
         )
-        return f"{results} = {self.kind} {index} < {extent} carry ({carried})"
+        lasts = "" if self.lasts is None else f" while {names.read(self.lasts)}"
+        return f"{results} = {self.kind} {index} < {extent} carry ({carried}){lasts}"
 
     def end(self, names: Names) -> str | None:
         if not self.carries:
@@ -109,6 +115,7 @@ class Loop(Block):
         first, extent = _index(reader)
         defined = [first]
         arguments: list[tuple[Var, Var]] = []
+        lasts: Var | None = None
         if kind == "serial" and reader.accept_word("carry"):
             reader.expect("(")
             while True:
@@ -120,6 +127,11 @@ class Loop(Block):
                 if not reader.accept(","):
                     break
             reader.expect(")")
+            if reader.accept_word("while"):
+                place, name = reader.position, reader.scalar()
+                lasts = next((var for known, _, var in defined if known == name), None)
+                if lasts is None:
+                    reader.fail(f"{name} is not carried", place)
         if len(arguments) != len(results):
             reader.fail(f"{len(results)} results, but {len(arguments)} carried", start)
 
@@ -128,7 +140,7 @@ class Loop(Block):
                 Carry(Var(argument.dtype), argument, initial, following)
                 for (argument, initial), following in zip(arguments, items, strict=True)
             )
-            return cls(first[2], extent, kind, body, carries)
+            return cls(first[2], extent, kind, body, carries, lasts)
 
         return Head(word, defined, reader.read if kind == "serial" else None, close)
 
