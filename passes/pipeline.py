@@ -6,6 +6,8 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
+from passes.control_flow.fuse_loops import fuse_loops
+from passes.control_flow.join_loops import join_loops
 from passes.control_flow.known_branches import PARTS as BRANCHES
 from passes.control_flow.known_branches import known_branches
 from passes.control_flow.loop_invariants import loop_invariants
@@ -70,6 +72,8 @@ PIPELINE: tuple[Step, ...] = (
     Step(relax, parts=RELAXED.names, inexact=RELAXED.inexact),
     Step(layout, level=2),
     Step(concat_in_place, level=1),
+    Step(fuse_loops, level=1),
+    Step(join_loops, level=1),
     Step(fusion, required=True, parts=FUSION, level=1),
     Step(schedule, level=2),
     Step(recompute, regions=False, level=2),
@@ -112,6 +116,11 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("concat_in_place", "move_views", "slices of concatenations are taken of their pieces"),
     Needs("concat_in_place", "layout", "which pieces have kernels of their own is settled by then"),
     Before("concat_in_place", "fusion", "the kernel that computes a piece puts it in its place"),
+    Needs("fuse_loops", "decompose", "a kernel runs core operations"),
+    Needs("fuse_loops", "loop_invariants", "what is invariant is computed once, and not by a lane"),
+    Needs("join_loops", "fuse_loops", "loops are joined that are kernels"),
+    Before("join_loops", "fusion", "work between loops is part of neither's kernel"),
+    Before("fuse_loops", "fusion", "bodies of loops that are no kernels are fused by themselves"),
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),

@@ -30,6 +30,8 @@ class Evaluator:
 
     Attributes:
         buffers: where region inputs, and values saved in scratch, are loaded from.
+        places: where in its buffer the element at an index is, of values that don't lie there in
+            the order of their indices.
     """
 
     def __init__(self, builder: KernelBuilder, region: Graph) -> None:
@@ -37,6 +39,7 @@ class Evaluator:
         self.region = region
         self._producers = region.producers
         self.buffers: dict[Value, Buffer] = {}
+        self.places: dict[Value, Callable[[Index], Var]] = {}
         self._scopes: list[dict[Key, Var]] = [{}]
         # the shape that the index of a value runs over, where it is another than the value's own
         self._over: dict[Key, Shape] = {}
@@ -60,6 +63,11 @@ class Evaluator:
             if key in scope:
                 return scope[key]
         return None
+
+    def place(self, value: Value, index: Index) -> Var:
+        """Where the element at an index is in the value's buffer."""
+        placed = self.places.get(value)
+        return flat_index(self.b, index, value.shape) if placed is None else placed(index)
 
     # --- evaluation ------------------------------------------------------------------------------
 
@@ -86,7 +94,7 @@ class Evaluator:
         value, index = key
         buffer = self.buffers.get(value)
         if buffer is not None:
-            self._set(key, self.b.load(buffer, flat_index(self.b, index, value.shape)))
+            self._set(key, self.b.load(buffer, self.place(value, index)))
             return ()
         node = self._producers.get(value)
         if node is None:
@@ -213,8 +221,8 @@ class _Operands:
         value = self._node.inputs[operand]
         buffer = self._evaluator.buffers.get(value)
         if buffer is not None:
-            flat = flat_index(self._b, tuple(index), value.shape)
-            return self._b.load(buffer, flat, condition, other)
+            place = self._evaluator.place(value, tuple(index))
+            return self._b.load(buffer, place, condition, other)
         # constants, counters and views of them: computed without touching memory, at any index
         computed = self._evaluator.at(value, tuple(index))
         return self._b.apply("select", condition, computed, other)

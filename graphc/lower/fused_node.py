@@ -4,7 +4,8 @@
 * rows: reductions of one axis of one common shape, in stages over a row (``rows.py``);
 * matrix products and work on their elements (``contraction.py``) or rows (``product_rows.py``);
 * single scans and scatters (``scan_scatter.py``);
-* rows for a native routine (``native_rows.py``).
+* rows for a native routine (``native_rows.py``);
+* loops that run lane by lane (``lane_loops.py``).
 
 ``graphc.ops.fusion_contract`` says what a region may hold, and each of these takes all that it
 allows. Buffers are the node's operands, then its outputs, then scratch. Where threads can share
@@ -20,6 +21,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.lowering import Lowering, Native, Scan, Scatter
 from graphc.kernel.ir import Kernel
 from graphc.lower.contraction import lower_contraction
+from graphc.lower.lane_loops import lower_lane_loops
 from graphc.lower.launch_fission import Series, series_of
 from graphc.lower.maps import lower_map
 from graphc.lower.native_rows import lower_native_rows
@@ -38,6 +40,8 @@ def lower_group(node: Node, target: Target) -> Series:
         VerifyError: naming the group and the member that breaks the contract of groups.
     """
     form = form_of(node.regions[0], node.provenance.where)
+    if form.kind == "loop":
+        return lower_lane_loops(node.regions[0])
     region, slices = computed(node.regions[0])
     if form.kind == "single":
         (inner,) = region.nodes

@@ -24,15 +24,17 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.lowering import KernelKind
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
+from graphc.ops.lane_loops import lane_body, runs_loops
 from graphc.ops.linalg.matmul import contract_op
 from graphc.ops.move.placing import PLACING, join_slices_op, place_slice_op
 from graphc.ops.move.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 
-Kind: TypeAlias = KernelKind | Literal["pair"]
+Kind: TypeAlias = KernelKind | Literal["pair", "loop"]
 """Pointwise work and views over one shape (map); reductions of one axis of one shape, and the work
 around them (rows); a matrix product, and work on its elements (product); a product, work on its
-rows, and a product of that (pair); a scan or a scatter alone (single)."""
+rows, and a product of that (pair); a scan or a scatter alone (single); a loop that runs lane by
+lane (loop, ``graphc.ops.lane_loops``)."""
 
 Role = Literal["free", "element", "row"]
 
@@ -239,6 +241,8 @@ class _Replay:
             return Form(kind, first.inputs[0].shape, first.attrs["axis"])
         if self.products:
             return Form("product", self.products[0].output.shape)
+        if runs_loops(self.region):
+            return Form("loop", lane_body(self.region).shape)
         singles = [n for n in self.region.nodes if n.op.lowering.kernel == "single"]
         if singles:
             return Form("single", singles[0].outputs[0].shape)
@@ -247,6 +251,7 @@ class _Replay:
     def run(self) -> Form:
         if self.form.kind == "single":
             self._single()
+        if self.form.kind in ("single", "loop"):
             return self.form
         for node in self.region.nodes:
             if node.op not in PLACING:

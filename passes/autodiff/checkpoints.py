@@ -18,9 +18,10 @@ from graphc.base.tuning.fusion import MEMORY
 from graphc.ir.dtypes import int64
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.loops import Counter
 from graphc.ops.source import constant_beside
 from passes.autodiff.body_gradient import BodyGradient
-from passes.autodiff.loop import Counter, Loop
+from passes.autodiff.loop import Loop
 from passes.autodiff.region_builder import Groups, Region, repeat
 
 _MOST = 2**62

@@ -5,75 +5,22 @@ kept because they follow from the number of the trip, and how many trips there a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
-from graphc.ir.dims.choice import dim_max
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import int64
-from graphc.ir.graph import Graph, Node
+from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted, size_beside
-from graphc.ops.pointwise.arithmetic import add_op
-from graphc.ops.pointwise.logic import less_op
-from graphc.ops.source import constant_op, dim_op
+from graphc.ops.loops import Counter, WhileLoop
 from passes.autodiff.region_builder import Groups, Region, read_inputs, repeat
 from passes.autodiff.tape import flowing, read_by
-from passes.control_flow.regions import carried_count
-from passes.rewriting.constants import payload_array
-
-Producer = Callable[[Value], Node | None]
 
 
-class Counter(NamedTuple):
-    """A loop variable that counts the trips: there is one for each number below a bound.
+class Loop(WhileLoop):
+    """A ``while`` node that is differentiated."""
 
-    Attributes:
-        place: which variable.
-        bound: what it is compared with, a value outside of the loop or a size.
-    """
-
-    place: int
-    bound: Value | Dim
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
-    """A ``while`` node.
-
-    Attributes:
-        node: the node.
-        producer: which node makes a value of the graph around.
-    """
-
-    node: Node
-    producer: Producer
-
-    @property
-    def count(self) -> int:
-        """The number of loop variables."""
-        return carried_count(self.node)
-
-    @property
-    def condition(self) -> Graph:
-        """The region that tells whether there is another trip."""
-        return self.node.regions[0]
-
-    @property
-    def body(self) -> Graph:
-        """The region of one trip."""
-        return self.node.regions[1]
-
-    @property
-    def start(self) -> tuple[Value, ...]:
-        """The first values of the loop variables."""
-        return self.node.inputs[: self.count]
-
-    @property
-    def captured(self) -> tuple[Value, ...]:
-        """What the regions read from outside."""
-        return self.node.inputs[self.count :]
+    __slots__ = ()
 
     # --- what derivatives pass through -----------------------------------------------------------
 
@@ -104,18 +51,6 @@ class Loop:
             wanted |= more
 
     # --- what need not be kept -------------------------------------------------------------------
-
-    def step(self, place: int) -> int | None:
-        """What each trip adds to an integer variable, a constant; None if it does something
-        else."""
-        own = self.body.inputs[place]
-        node = self.body.producers.get(self.body.outputs[place])
-        if own.shape or not own.dtype.is_integer or node is None or node.op is not add_op:
-            return None
-        left, right = node.inputs
-        other = right if left is own else left if right is own else None
-        made = None if other is None else self.body.producers.get(other)
-        return None if made is None or made.op is not constant_op else int(payload_array(made))
 
     def stands_still(self, place: int) -> bool:
         """Whether every trip gives the variable back as it is."""
@@ -204,37 +139,6 @@ class Loop:
 
     # --- how many trips --------------------------------------------------------------------------
 
-    def counter(self) -> Counter | None:
-        """The variable that counts, in ``while i < bound`` with ``i + 1`` in each trip."""
-        node = self.condition.producers.get(self.condition.outputs[0])
-        if node is None or node.op is not less_op:
-            return None
-        position = {value: place for place, value in enumerate(self.condition.inputs)}
-        place, limit = position.get(node.inputs[0]), node.inputs[1]
-        if place is None or place >= self.count or self.step(place) != 1:
-            return None
-        if limit not in position:
-            size = _size(limit, self.condition.producers.get)
-            return None if size is None else Counter(place, size)
-        if position[limit] < self.count:
-            return None
-        outside = self.node.inputs[position[limit]]
-        size = _size(outside, self.producer)
-        return Counter(place, outside if size is None else size)
-
-    def size(self, counter: Counter | None) -> Dim | None:
-        """The number of trips, if it is a size."""
-        if counter is None or isinstance(counter.bound, Value):
-            return None
-        first = _size(self.start[counter.place], self.producer)
-        return dim_max(0, counter.bound - first) if isinstance(first, int) else None
-
-    def first_number(self, counter: Counter) -> int:
-        """Where the variable that counts starts, as an int64, if the number of trips is a size."""
-        first = _size(self.start[counter.place], self.producer)
-        assert isinstance(first, int), "the number of trips is a size"
-        return (first + 2**63) % 2**64 - 2**63
-
     def number(self, counter: Counter) -> Value:
         """The number of trips as an int64, in the graph that is current."""
         first, bound = self.start[counter.place], counter.bound
@@ -248,17 +152,6 @@ class Loop:
 def size_of(size: Dim, beside: Value) -> Value:
     """A size as an int64."""
     return size_beside(size, int64, beside)
-
-
-def _size(value: Value, producer: Producer) -> Dim | None:
-    """The size that a scalar stands for; None if a run computes it."""
-    node = producer(value)
-    if node is not None and node.op is dim_op:
-        size: Dim = node.attrs["dim"]
-        return size
-    if node is not None and node.op is constant_op and value.dtype.is_integer:
-        return int(payload_array(node))
-    return None
 
 
 def _reached(graph: Graph, sources: Iterable[Value]) -> set[Value]:

@@ -22,11 +22,12 @@ from graphc.ir.graph import Node
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted
+from graphc.ops.loops import Producer
 from graphc.ops.source import constant_beside
 from passes.autodiff.body_gradient import BodyGradient
 from passes.autodiff.branches import Jvp, Vjp
 from passes.autodiff.checkpoints import kept_in_slots
-from passes.autodiff.loop import Loop, Producer, size_of
+from passes.autodiff.loop import Loop, size_of
 from passes.autodiff.region_builder import Groups, Region, at_places, or_zeros, repeat
 
 

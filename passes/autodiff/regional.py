@@ -9,9 +9,9 @@ from graphc.ir.graph import Node
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, custom_derivative_op, while_op
+from graphc.ops.loops import Producer
 from passes.autodiff import branches, loops, own_rules
 from passes.autodiff.branches import Jvp, Vjp
-from passes.autodiff.loop import Producer
 
 Found: TypeAlias = "list[Value | None]"
 Given: TypeAlias = "Sequence[Value | None]"

@@ -43,6 +43,17 @@ class FusionTuning(NamedTuple):
     kernel_pieces: int = 8
     """Pieces above which a concatenation in a kernel is split."""
 
+    loop_work: int = 1 << 30
+    """Elements that the trips of a loop compute in one launch, at most: up to a few tenths of a
+    second, after which a run can be interrupted."""
+
+    tape_bytes: int = 512
+    """Bytes of a row of a tape, over the variables that a loop carries: as many lanes have tapes in
+    scratch as run side by side."""
+
+    loop_least_lanes: int = 16
+    """Lanes below which a trip takes no less, since each waits for the one before."""
+
     inlined_in_kernel: int = 8
     """Elementary functions up to which a kernel has them inlined; beyond, they spill registers
     anyway."""

@@ -1,0 +1,288 @@
+"""Kernels of loops that run lane by lane (``graphc.ops.lane_loops``).
+
+    for lane in lanes:                       a vector loop, which threads share
+        variables = first values[lane]
+        for trip in trips:                   in registers
+            stacks[trip, lane] = rows
+            variables = successors
+        results[lane] = variables
+
+With the lanes outside, a trip costs no launch, no load and no store of a variable. Scalars, on
+which all lanes agree, are computed in each of them; those that are wanted behind the loop have a
+nest of their own.
+
+A gradient is two loops, the second of which reads rows of a stack backwards. A lane runs both, and
+the stack is a tape in scratch, which a block of neighbouring lanes shares with the next block: it
+stays in the second-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from graphc.base.tuning.fusion import FUSION
+from graphc.ir.dims.expressions import Dim, ceil_div
+from graphc.ir.dtypes import int64
+from graphc.ir.graph import Graph
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Kernel, Role, Site, Var
+from graphc.lower.evaluate import Evaluator
+from graphc.lower.index import Index, flat_index
+from graphc.lower.launch_fission import Series, launched, series_of
+from graphc.lower.region import kernel_name, open_loop, open_loops
+from graphc.ops.lane_loops import LaneForm, lane_body
+from graphc.ops.loops import WhileLoop
+
+
+def lower_lane_loops(region: Graph) -> Series:
+    """The launch of a fused body that runs loops.
+
+    It updates stacks that hold their first rows already: where these are no longer needed, the plan
+    copies nothing. Where every row is written, nothing is copied either.
+    """
+    nests = _Nests(region, "out")
+    whole = nests.kernel()
+    if not nests.begun:
+        return series_of(whole)
+    copied = tuple((source, len(region.inputs) + number) for number, source in nests.begun.items())
+    update = _Nests(region, "update").kernel()
+    rooms = tuple(buffer for buffer in whole.buffers if buffer.is_room)
+    return Series(whole, (launched(update),), rooms, copied=copied)
+
+
+class _Trips:
+    """The trips of a loop.
+
+    Attributes:
+        counter: the variable that counts them.
+        first: the counter before the first trip.
+        most: how many trips there are at most.
+        told: what else says whether there is another one.
+    """
+
+    def __init__(self, loop: WhileLoop) -> None:
+        counter, self.told = loop.limit()
+        most = loop.size(counter)
+        assert counter is not None and most is not None, "the contract says so"
+        self.counter, self.first, self.most = counter.place, loop.first_number(counter), most
+
+
+class _Nests:
+    """One kernel while it is made; stacks with first rows take these first if ``role`` is "out".
+
+    Attributes:
+        begun: by the number of a result that is a stack with first rows, that of their operand.
+    """
+
+    def __init__(self, region: Graph, role: Role) -> None:
+        self.region = region
+        self.body = body = lane_body(region)
+        self.b = b = KernelBuilder(f"loop_{kernel_name(next(iter(body.loops.values())).body)}")
+        self.outer = Evaluator(b, region)
+        for position, value in enumerate(region.inputs):
+            self.outer.buffers[value] = b.buffer(f"x{position}", "in", value.type)
+        number_of = {value: number for number, value in enumerate(region.inputs)}
+        self.begun: dict[int, int] = {}
+        stack_of = {
+            node.outputs[place]: (body.loops[node].start[place], place in form.filled)
+            for node, form in body.forms.items()
+            for place in form.stacks
+        }
+        for number, value in enumerate(region.outputs):
+            first, is_filled = stack_of.get(value, (None, True))
+            if first is not None and not is_filled:
+                self.begun[number] = number_of[first]
+        self.results: dict[Value, Buffer] = {}
+        for number, value in enumerate(region.outputs):
+            of = role if number in self.begun else "out"
+            self.results[value] = b.buffer(f"y{number}", of, value.type)
+        self._stacks = stack_of.keys()
+        self._copied = self.begun if role == "out" else {}
+        self._width, self._tapes = self._made_tapes()
+
+    def _made_tapes(self) -> tuple[Dim, dict[Value, Buffer]]:
+        """The lanes of a block, and scratch for the tapes of one."""
+        body, shape = self.body, self.body.shape
+        if not body.tapes or not shape:
+            width: Dim = 1
+        else:
+            width = self._block()
+            if isinstance(shape[-1], int) and shape[-1] <= width:
+                width = shape[-1]
+        tapes = {
+            value: self.b.buffer(
+                f"tape{number}", "scratch", TensorType(value.dtype, (value.shape[0], width))
+            )
+            for number, value in enumerate(v for v in self._stacks if v in body.tapes)
+        }
+        return width, tapes
+
+    def _block(self) -> int:
+        """Lanes of a block: as many as run side by side."""
+        counts = [
+            len(loop.start) - len(self.body.forms[node].stacks) - 1
+            for node, loop in self.body.loops.items()
+        ]
+        widest = max(value.dtype.bytes for value in self.body.tapes)
+        lanes = FUSION.tape_bytes // (widest * max(1, *counts))
+        return max(16, 1 << lanes.bit_length() - 1)
+
+    def kernel(self) -> Kernel:
+        """All of it."""
+        b, shape, region = self.b, self.body.shape, self.region
+        for number, source in self._copied.items():
+            out, first = self.results[region.outputs[number]], region.inputs[source]
+            with ExitStack() as loops:
+                (element,) = open_loops(b, self.outer, loops, (out.type.size,))
+                b.store(out, element, b.load(self.outer.buffers[first], element))
+        scalars = [value for value in self.results if not value.shape]
+        lanes = [value for value in self.results if value.shape]
+        if shape and scalars:
+            self._lane((), b.constant(0, int64), scalars)
+        if lanes or not shape:
+            with ExitStack() as loops:
+                self._lane(*self._opened(loops), lanes if shape else [*self.results])
+        return b.finish()
+
+    def _opened(self, loops: ExitStack) -> tuple[Index, Var]:
+        """Loops over all lanes: the index of one, and its place in its block."""
+        b, shape = self.b, self.body.shape
+        if not self._tapes or not shape or shape[-1] == self._width:
+            index = open_loops(b, self.outer, loops, shape)
+            return index, index[-1] if shape else b.constant(0, int64)
+        *before, last = shape
+        outside = open_loops(b, self.outer, loops, before, "parallel")
+        block = open_loop(b, self.outer, loops, ceil_div(last, self._width), "parallel")
+        first = b.apply("multiply", block, b.dim(self._width))
+        left = b.apply("subtract", b.dim(last), first)
+        count = b.apply("minimum", left, b.dim(self._width))
+        place = open_loop(b, self.outer, loops, count, "vector")
+        return (*outside, b.apply("add", first, place)), place
+
+    def _lane(self, index: Index, place: Var, wanted: Sequence[Value]) -> None:
+        """A lane, or the scalars alone, through all loops, and the results that are wanted."""
+        b, outer = self.b, self.outer
+        for loop in self.body.loops.values():
+            _Lane(self, loop, index, place).run(wanted)
+        for value in wanted:
+            if value not in self._stacks:
+                at = index if value.shape else ()
+                b.store(self.results[value], flat_index(b, at, value.shape), outer.at(value, at))
+
+    def put(self, inner: Evaluator, own: Value, stack: Value, place: Var) -> None:
+        """Tells an evaluator where a stack is that it has as a value of its own."""
+        if stack not in self._tapes:
+            inner.buffers[own] = self.results[stack]
+            return
+        inner.buffers[own] = tape = self._tapes[stack]
+        inner.places[own] = lambda index: flat_index(self.b, (index[0], place), tape.type.shape)
+
+
+class _Lane:
+    """One lane through one loop, or the scalars alone, if the index is of no lane.
+
+    Args:
+        nests: the kernel.
+        index: the lane.
+        place: its place in its block.
+    """
+
+    def __init__(self, nests: _Nests, loop: WhileLoop, index: Index, place: Var) -> None:
+        self.nests = nests
+        self.b = nests.b
+        self.loop = loop
+        self.form: LaneForm = nests.body.forms[loop.node]
+        self.trips = _Trips(loop)
+        self.index = index
+        self.place = place
+        alone = len(index) < len(nests.body.shape)
+        self.carried = [
+            number
+            for number, value in enumerate(loop.start)
+            if number not in self.form.stacks
+            and number != self.trips.counter
+            and not (alone and value.shape)
+        ]
+
+    def run(self, wanted: Sequence[Value]) -> None:
+        """All trips; tells the evaluator around the results."""
+        b, loop, outer = self.b, self.loop, self.nests.outer
+        body, results = loop.body, loop.node.outputs
+        given = {*wanted, *self.nests.body.tapes}
+        stacks = [number for number in self.form.stacks if results[number] in given]
+        variables = {n: outer.at(loop.start[n], self._at(n)) for n in self.carried}
+        going = [] if self.trips.told is None else [self._goes_on(variables, None)]
+        inner = self._inside(body)
+        for number in stacks:
+            self.nests.put(inner, body.inputs[number], results[number], self.place)
+        with b.loop(self.trips.most, "serial", [*variables.values(), *going]) as scope:
+            inner.push()
+            self._know(inner, dict(zip(self.carried, scope.arguments, strict=False)), scope.index)
+            variables = {n: inner.at(body.outputs[n], self._at(n)) for n in self.carried}
+            # a trip reads rows as they were before it
+            rows = [self._row(inner, number) for number in stacks]
+            for buffer, where, element in rows:
+                b.store(buffer, where, element)
+            if going:
+                scope.lasts = scope.arguments[-1]
+                going = [self._goes_on(variables, scope.index)]
+            scope.following = [*variables.values(), *going]
+            inner.pop()
+        for number, var in zip(self.carried, scope.results, strict=False):
+            outer.know(results[number], self._at(number), var)
+        outer.know(results[self.trips.counter], (), self._count(b.dim(self.trips.most)))
+
+    def _at(self, number: int) -> Index:
+        """The index of the lane in a variable."""
+        return self.index if self.loop.start[number].shape else ()
+
+    def _inside(self, region: Graph) -> Evaluator:
+        """An evaluator of a region of the loop, with what that captures."""
+        inner, loop, nests = Evaluator(self.b, region), self.loop, self.nests
+        for own, value in zip(region.inputs[loop.count :], loop.captured, strict=True):
+            if value in nests.outer.buffers:
+                inner.buffers[own] = nests.outer.buffers[value]
+            elif value in nests.body.tapes:
+                nests.put(inner, own, value, self.place)
+            else:
+                at = self.index if value.shape else ()
+                inner.know(own, at, nests.outer.at(value, at))
+        return inner
+
+    def _know(self, inner: Evaluator, variables: Mapping[int, Var], trip: Var) -> None:
+        """Tells an evaluator the variables before a trip."""
+        inputs = inner.region.inputs
+        for number, var in variables.items():
+            inner.know(inputs[number], self._at(number), var)
+        inner.know(inputs[self.trips.counter], (), self._count(trip))
+
+    def _count(self, trip: Var) -> Var:
+        """The counter before a trip."""
+        b, start = self.b, self.loop.start[self.trips.counter]
+        return b.cast(b.apply("add", trip, b.constant(self.trips.first, int64)), start.dtype)
+
+    def _goes_on(self, variables: Mapping[int, Var], trip: Var | None) -> Var:
+        """What says whether there is a trip behind this one, or a first one."""
+        b, told = self.b, self._inside(self.loop.condition)
+        scalars = {n: var for n, var in variables.items() if not self.loop.start[n].shape}
+        one = b.constant(1, int64)
+        following = b.constant(0, int64) if trip is None else b.apply("add", trip, one)
+        self._know(told, scalars, following)
+        assert self.trips.told is not None, "a condition ends the loop"
+        return told.at(self.trips.told, ())
+
+    def _row(self, inner: Evaluator, number: int) -> tuple[Buffer, Var, Var]:
+        """Where an element of a stack is written in a trip, and what."""
+        b, (scatter, how) = self.b, self.form.stacks[number]
+        base, places, row = scatter.inputs
+        site = Site(0, scatter.op.name, scatter.provenance.where)
+        wraps = scatter.attrs.get("wraps", True)
+        trip = b.check(inner.at(places, ()), base.shape[0], site, wraps)
+        where = inner.place(base, (trip, *self.index))
+        element, buffer = inner.at(row, self.index), inner.buffers[base]
+        if how != "set":
+            element = b.apply(how, b.load(buffer, where), element)
+        return buffer, where, element

@@ -1,0 +1,309 @@
+"""Loops that one kernel runs: the contract of loop fusion, which makes them, and of lowering.
+
+The variables of such a loop have one shape, that of its *lanes*, and each trip computes a lane's
+values of nothing but that lane. So lanes may run one after the other, each through all trips with
+its variables in registers, in place of trip after trip over all lanes. Beside them stand
+
+* scalars, on which all lanes agree: counters, and what is computed of them;
+* stacks, of which a trip reads and writes rows of the lanes' shape: the results of ``scan``.
+
+What depends on neither lanes nor stacks can be computed at any index, like what a map computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from graphc.base.errors import VerifyError
+from graphc.ir.dims.expressions import Dim
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import OpDef
+from graphc.ir.types import Shape
+from graphc.ir.value import Value
+from graphc.ops.control import while_op
+from graphc.ops.indexing.core import take_op
+from graphc.ops.indexing.scatter import SCATTERS, How
+from graphc.ops.loops import WhileLoop
+from graphc.ops.pointwise.arithmetic import subtract_op
+from graphc.ops.source import constant_op
+
+SHAPES = "its variables have different shapes"
+ACROSS = "a lane reads what another lane has made"
+NO_LOOP = "no loop over lanes computes it"
+ALIKE = "whether there is another trip differs from lane to lane"
+GUARDED = "its regions check sizes"
+ENDLESS = "nothing but a condition bounds its trips"
+TAPE = "rows of a stack are read before all are written"
+
+
+_ROWS: Mapping[OpDef, How] = {op: how for (how, along), op in SCATTERS.items() if not along}
+"""What writes rows, and how each is combined with what is there."""
+
+
+class Row(NamedTuple):
+    """What writes a row of a stack in each trip.
+
+    Attributes:
+        node: the scatter.
+        how: it combines the row with what is there.
+    """
+
+    node: Node
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class LaneForm:
+    """What stands for what in a loop of lanes.
+
+    Attributes:
+        shape: what lanes run over.
+        stacks: the variables that are stacks, with what writes a row of each.
+        filled: those of them of which every row is written and none is read.
+    """
+
+    shape: Shape
+    stacks: Mapping[int, Row]
+    filled: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneBody:
+    """A fused body that runs loops of lanes, one after the other.
+
+    What stands between them is pointwise work on lanes. A loop reads rows that one before it has
+    stacked: a *tape*, of which each lane needs its own column alone.
+
+    Attributes:
+        loops: the loops.
+        forms: of each one.
+        tapes: the stacks that are read in the body.
+    """
+
+    loops: Mapping[Node, WhileLoop]
+    forms: Mapping[Node, LaneForm]
+    tapes: frozenset[Value]
+
+    @property
+    def shape(self) -> Shape:
+        """What lanes run over."""
+        return next(iter(self.forms.values())).shape
+
+
+def runs_loops(region: Graph) -> bool:
+    """Whether a fused body runs loops."""
+    return any(node.op is while_op for node in region.nodes)
+
+
+def lane_body(region: Graph) -> LaneBody:
+    """What stands for what in a fused body that runs loops.
+
+    Raises:
+        VerifyError: if no kernel can be made of it, with the reason and the node's line.
+    """
+    walk = _BodyWalk(region)
+    for node in region.nodes:
+        found = walk.obstacle(node)
+        if found is not None:
+            raise VerifyError(
+                f"no kernel can be made of loops: {node.op.name}: {found}",
+                where=node.provenance.where,
+            )
+    return LaneBody(walk.loops, walk.forms, frozenset(walk.tapes))
+
+
+def obstacle(loop: WhileLoop) -> str | None:
+    """Why one kernel can't run a loop lane by lane, by itself; None if it can."""
+    return _obstacle(loop, frozenset(), frozenset())
+
+
+class _BodyWalk:
+    """One walk over a fused body; ``lanes`` are the values of which each lane has its own."""
+
+    def __init__(self, region: Graph) -> None:
+        self.region = region
+        self.loops: dict[Node, WhileLoop] = {}
+        self.forms: dict[Node, LaneForm] = {}
+        self.tapes: set[Value] = set()
+        self._stacks: dict[Value, bool] = {}
+        self._lanes: set[Value] = set()
+
+    def obstacle(self, node: Node) -> str | None:
+        """Why a node can't be computed; notes what it is."""
+        if node.op is while_op:
+            return self._loop(node)
+        walk = _Walk(next(iter(self.forms.values())).shape if self.forms else (), set(self._stacks))
+        walk.lanes = self._lanes
+        return walk.obstacle(node)
+
+    def _loop(self, node: Node) -> str | None:
+        loop = WhileLoop(node, self.region.producers.get)
+        read = frozenset(value for value in loop.captured if value in self._stacks)
+        lanes = frozenset(value for value in loop.captured if value in self._lanes)
+        if not all(self._stacks[value] for value in read):
+            return TAPE
+        found = _obstacle(loop, lanes, read)
+        if found is not None:
+            return found
+        if loop.size(loop.limit()[0]) is None:
+            return ENDLESS
+        form = lane_form(loop)
+        if any(form.shape != other.shape for other in self.forms.values()):
+            return SHAPES
+        if any(value in self._stacks for value in loop.start):
+            return TAPE
+        self.tapes |= read
+        self.loops[node], self.forms[node] = loop, form
+        for place, value in enumerate(node.outputs):
+            if place in form.stacks:
+                self._stacks[value] = place in form.filled
+            elif value.shape:
+                self._lanes.add(value)
+        return None
+
+
+def lane_form(loop: WhileLoop) -> LaneForm:
+    """The form of a loop of lanes."""
+    stacks = _stacks(loop)
+    filled = frozenset(place for place in stacks if _is_filled(loop, place, stacks[place]))
+    return LaneForm(_lanes(loop, stacks), stacks, filled)
+
+
+def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value]) -> str | None:
+    """Why one kernel can't run a loop, which captures lanes and tapes."""
+    body, condition = loop.body, loop.condition
+    if body.guards or condition.guards:
+        return GUARDED
+    stacks = _stacks(loop)
+    shape = _lanes(loop, stacks)
+    for place, value in enumerate(body.inputs[: loop.count]):
+        own = value.shape[1:] if place in stacks else value.shape
+        if own != shape and (own or place in stacks):
+            return SHAPES
+    rows = {body.inputs[place] for place in stacks}
+    captured = dict(zip(body.inputs[loop.count :], loop.captured, strict=True))
+    rows.update(own for own, value in captured.items() if value in tapes)
+    walk = _Walk(shape, rows)
+    if shape:
+        variables = body.inputs[: loop.count]
+        walk.lanes.update(value for value in variables if value.shape == shape)
+    walk.lanes.update(own for own, value in captured.items() if value in lanes)
+    written = {row.node for row in stacks.values()}
+    for node in body.nodes:
+        found = walk.row(node) if node in written else walk.obstacle(node)
+        if found is not None:
+            return f"{node.op.name}: {found}"
+    return _condition_obstacle(loop, {*lanes, *tapes})
+
+
+def _condition_obstacle(loop: WhileLoop, differing: Collection[Value]) -> str | None:
+    """Why lanes might differ in whether there is another trip."""
+    condition = loop.condition
+    told = _Walk((), set())
+    outside = dict(zip(condition.inputs[loop.count :], loop.captured, strict=True))
+    told.lanes.update(own for own, value in outside.items() if value in differing)
+    told.lanes.update(value for value in condition.inputs[: loop.count] if value.shape)
+    for node in condition.nodes:
+        if not told.lanes.isdisjoint(node.inputs):
+            return ALIKE
+        found = told.obstacle(node)
+        if found is not None:
+            return f"{node.op.name}: {found}"
+    return ALIKE if condition.outputs[0] in told.lanes else None
+
+
+class _Walk:
+    """One walk over a region; ``lanes`` are the values of which each lane has its own."""
+
+    def __init__(self, shape: Shape, stacks: set[Value]) -> None:
+        self.shape = shape
+        self.stacks = stacks
+        self.lanes: set[Value] = set()
+
+    def obstacle(self, node: Node) -> str | None:
+        """Why a node can't be computed lane by lane; notes what is computed."""
+        lowering = node.op.lowering
+        if node.op is constant_op:
+            return None if node.output.shape == () else NO_LOOP
+        if lowering.reads not in ("same", "moved", "picked") or node.regions:
+            return NO_LOOP
+        if not self.stacks.isdisjoint(node.inputs):
+            return self._row_read(node)
+        bound = [value for value in node.inputs if value in self.lanes]
+        if not bound:
+            return None
+        if not lowering.is_pointwise or node.output.shape != self.shape:
+            return ACROSS
+        if any(value.shape != self.shape for value in bound):
+            return ACROSS
+        self.lanes.update(node.outputs)
+        return None
+
+    def row(self, node: Node) -> str | None:
+        """Why a scatter doesn't write a row of what each lane has."""
+        _, place, row = node.inputs
+        if place in self.lanes or row in self.stacks:
+            return ACROSS
+        return None if row.shape == self.shape else ACROSS
+
+    def _row_read(self, node: Node) -> str | None:
+        first, *others = node.inputs
+        if node.op is not take_op or first not in self.stacks or node.attrs["axis"] != 0:
+            return ACROSS
+        (place,) = others
+        if place.shape != () or place in self.lanes or place in self.stacks:
+            return ACROSS
+        if self.shape:
+            self.lanes.update(node.outputs)
+        return None
+
+
+def _lanes(loop: WhileLoop, stacks: Mapping[int, Row]) -> Shape:
+    """The shape of the first variable that is no scalar, else of a row of a stack."""
+    variables = loop.body.inputs[: loop.count]
+    own = [v.shape for place, v in enumerate(variables) if v.shape and place not in stacks]
+    rows = [variables[place].shape[1:] for place in stacks]
+    return (own or rows or [()])[0]
+
+
+def _stacks(loop: WhileLoop) -> dict[int, Row]:
+    """The variables of which each trip writes one row, and what writes it."""
+    body = loop.body
+    users = body.users()
+    found: dict[int, Row] = {}
+    for place in range(loop.count):
+        own, result = body.inputs[place], body.outputs[place]
+        node = body.producers.get(result)
+        how = None if node is None else _ROWS.get(node.op)
+        if node is None or how is None:
+            continue
+        base, index, _ = node.inputs
+        plain = node.attrs["axis"] == 0 and "drop" not in node.attrs
+        if not plain or base is not own or index.shape != ():
+            continue
+        if result not in users and sum(value is result for value in body.outputs) == 1:
+            found[place] = Row(node, how)
+    return found
+
+
+def _is_filled(loop: WhileLoop, place: int, row: Row) -> bool:
+    """Whether each row of a stack is written by one trip, and none is read."""
+    counter, own = loop.counter(), loop.body.inputs[place]
+    trips = loop.size(counter)
+    if counter is None or trips != own.shape[0] or loop.first_number(counter) != 0:
+        return False
+    if row.how != "set" or any(user is not row.node for user in loop.body.users()[own]):
+        return False
+    index, count = row.node.inputs[1], loop.body.inputs[counter.place]
+    if index is count:
+        return True
+    made = loop.body.producers.get(index)
+    if made is None or made.op is not subtract_op or made.inputs[1] is not count:
+        return False
+    last: Dim | None = loop.size_of(made.inputs[0])
+    return last is not None and last + 1 == trips
+
+
+__all__ = ["LaneBody", "LaneForm", "Row", "lane_body", "lane_form", "obstacle", "runs_loops"]

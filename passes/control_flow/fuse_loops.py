@@ -1,0 +1,229 @@
+"""Loop fusion: a loop whose lanes do not meet becomes one kernel, with the loop inside.
+
+    %3 = while(%x, %r) {               %3 = fused(%x, %r) {
+      condition, body            ->      %2 = while(%0, %1) { condition, body }
+    }                                    return %2 }
+
+``graphc.ops.lane_loops`` says what such a loop is. A launch can't be interrupted, so one is kept
+short: a loop of more trips, or of nobody knows how many, stays, and each of its trips runs as many
+trips in a kernel as take some milliseconds.
+
+    while(%i, %x) { ... }   ->   while(%i, %x) {
+                                   fused(%i, %x) { while(0, %i, %x) { at most 4096 trips } } }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from graphc.base.tuning.fusion import FUSION
+from graphc.ir.attributes import Payload
+from graphc.ir.dims.expressions import at_hint
+from graphc.ir.dtypes import int64
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.op import OpDef
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.control import while_op
+from graphc.ops.fused import fused_op
+from graphc.ops.lane_loops import LaneForm, lane_form, obstacle
+from graphc.ops.loops import Producer, WhileLoop
+from graphc.ops.move.shape import broadcast_to_op
+from graphc.ops.pointwise.arithmetic import add_op
+from graphc.ops.pointwise.logic import bitwise_and_op, less_op
+from graphc.ops.source import constant_op, dim_op
+from passes.control_flow.regions import carried_count, with_captured
+from passes.infra.base import PassContext
+
+
+def fuse_loops(graph: Graph, context: PassContext) -> Graph:
+    """The graph with its loops of lanes as fused nodes; linear."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        nodes.extend(_fused(graph, node, context) if node.op is while_op else (node,))
+    return graph.rebuilt(nodes)
+
+
+def _fused(graph: Graph, node: Node, context: PassContext) -> Sequence[Node]:
+    """What takes the place of a loop; itself, if it is no loop of lanes."""
+    constants, moved = _with_constants_outside(node)
+    loop = WhileLoop(moved, graph.producers.get)
+    found = obstacle(loop)
+    if found is not None:
+        context.decline(fuse_loops.__name__, node, found)
+        return (node,)
+    if not context.decide(fuse_loops.__name__, node):
+        return (node,)
+    form, trips = lane_form(loop), loop.size(loop.counter())
+    most = _most_trips(loop, form)
+    if trips is None or at_hint(trips) > most:
+        return *constants, _in_turns(moved, form, most)
+    read = {value for each in graph.nodes for value in each.inputs}.union(graph.outputs)
+    places = [p for p, v in enumerate(node.outputs) if v in read or p in form.stacks]
+    return *constants, _kernel(loop, form, places)
+
+
+def _most_trips(loop: WhileLoop, form: LaneForm) -> int:
+    """Trips that one launch may run."""
+    elements = 1
+    for dim in form.shape:
+        elements *= at_hint(dim)
+    work = len(loop.body.nodes) * max(elements, FUSION.loop_least_lanes)
+    return max(1, FUSION.loop_work // work)
+
+
+def _with_constants_outside(node: Node) -> tuple[list[Node], Node]:
+    """The loop with arrays that its regions hold captured, and what makes them."""
+    made: list[Node] = []
+    captured: list[tuple[int, Value, Value]] = []
+    regions = list(node.regions)
+    for number, region in enumerate(regions):
+        arrays = [each for each in region.nodes if each.op is constant_op and each.output.shape]
+        for each in arrays:
+            outside = Value(each.output.type, each.output.name)
+            made.append(replace(each, outputs=(outside,)))
+            captured.append((number, each.output, outside))
+        if arrays:
+            kept = [each for each in region.nodes if each not in arrays]
+            regions[number] = region.with_parts(nodes=kept)
+    return (made, with_captured(node, regions, captured)) if captured else (made, node)
+
+
+# --- one kernel ----------------------------------------------------------------------------------
+
+
+def _kernel(loop: WhileLoop, form: LaneForm, places: Sequence[int]) -> Node:
+    """The fused node that runs a loop, with these of its results."""
+    node = loop.node
+    body = LoopBody(loop.producer)
+    inputs = []
+    for place, value in enumerate(node.inputs):
+        if place in form.filled:
+            # no row of it is read
+            inputs.append(body.zeros(value.type))
+        elif place not in form.stacks and (place < loop.count or not value.shape):
+            inputs.append(body.cheap(value))
+        else:
+            inputs.append(body.read(value))
+    outputs = body.copied(node, inputs)
+    region = Graph("body", [*body.inputs.values()], body.nodes, [outputs[p] for p in places])
+    provenance = Provenance(node.provenance.where, fuse_loops.__name__)
+    return Node(
+        fused_op,
+        tuple(body.inputs),
+        {},
+        tuple([node.outputs[place] for place in places]),
+        (region,),
+        provenance,
+    )
+
+
+class LoopBody:
+    """A fused body while it is made.
+
+    Attributes:
+        inputs: for each value outside that it reads its own.
+        nodes: what it computes.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        self.inputs: dict[Value, Value] = {}
+        self.nodes: list[Node] = []
+        self._producer = producer
+
+    def read(self, value: Value) -> Value:
+        """A value from outside."""
+        return self.inputs.setdefault(value, Value(value.type, value.name))
+
+    def cheap(self, value: Value) -> Value:
+        """A value from outside, made here if it is a number or a size, or a number everywhere."""
+        node = self._producer(value)
+        if node is not None and node.op is broadcast_to_op:
+            (source,) = node.inputs
+            made = self._producer(source)
+            if made is not None and made.op is constant_op and source.shape == ():
+                return self.copied(node, self.copied(made, ()))[0]
+        if node is not None and node.op in (constant_op, dim_op) and value.shape == ():
+            return self.copied(node, ())[0]
+        return self.read(value)
+
+    def zeros(self, type_: TensorType) -> Value:
+        """An array of zeros, which need not be made."""
+        zero = _constant(np.zeros((), type_.dtype.numpy), type_.with_shape(()))
+        whole = Value(type_)
+        attrs = {"shape": type_.shape}
+        self.nodes += [zero, Node(broadcast_to_op, zero.outputs, attrs, (whole,))]
+        return whole
+
+    def copied(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:
+        """What a node gives for these operands; what the body of a fused one holds, here."""
+        if node.op is not fused_op:
+            outputs = tuple([Value(value.type, value.name) for value in node.outputs])
+            self.nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
+            return outputs
+        (region,) = node.regions
+        made = dict(zip(region.inputs, inputs, strict=True))
+        for inner in region.nodes:
+            results = self.copied(inner, [made[value] for value in inner.inputs])
+            made.update(zip(inner.outputs, results, strict=True))
+        return [made[value] for value in region.outputs]
+
+
+# --- several kernels, in turns -------------------------------------------------------------------
+
+
+def _in_turns(node: Node, form: LaneForm, most: int) -> Node:
+    """The loop with at most so many of its trips in a kernel, which one trip of it runs."""
+    condition, body = node.regions
+    count = carried_count(node)
+    inner = _limited(node, most)
+    given = [Value(value.type, value.name) for value in body.inputs]
+    results = [Value(value.type, value.name) for value in inner.outputs]
+    zero = _constant(np.zeros((), np.int64), TensorType(int64, ()))
+    run = replace(inner, inputs=(zero.output, *given), outputs=tuple(results))
+    producers = {zero.output: zero}
+    loop = WhileLoop(run, producers.get)
+    fused = _kernel(loop, lane_form(loop), range(1, count + 1))
+    turn = Graph(body.name, given, [fused], results[1:])
+    return replace(node, regions=(condition, turn))
+
+
+def _limited(node: Node, most: int) -> Node:
+    """The loop with a counter of its trips before its variables, of which there are few."""
+    condition, body = node.regions
+    type_ = TensorType(int64, ())
+    own, bound, goes_on = Value(type_), _constant(np.int64(most), type_), condition.outputs[0]
+    below = _made(less_op, own, bound.output)
+    both = _made(bitwise_and_op, below.output, goes_on)
+    nodes = [*condition.nodes, bound, below, both]
+    told = Graph(condition.name, [own, *condition.inputs], nodes, both.outputs)
+    count, one = Value(type_), _constant(np.int64(1), type_)
+    following = _made(add_op, count, one.output)
+    trip = Graph(
+        body.name,
+        [count, *body.inputs],
+        [*body.nodes, one, following],
+        [following.output, *body.outputs],
+    )
+    return replace(
+        node,
+        inputs=(own, *node.inputs),
+        attrs={**node.attrs, "carried": carried_count(node) + 1},
+        outputs=(Value(type_), *node.outputs),
+        regions=(told, trip),
+    )
+
+
+def _constant(array: np.ndarray | np.generic, type_: TensorType) -> Node:
+    return Node(constant_op, (), {"value": Payload(np.asarray(array))}, (Value(type_),))
+
+
+def _made(op: OpDef, *operands: Value) -> Node:
+    (type_,) = op.infer([value.type for value in operands], {})
+    return Node(op, operands, {}, (Value(type_),))
+
+
+__all__ = ["LoopBody", "fuse_loops"]
