@@ -14,7 +14,7 @@ trips in a kernel as take some milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,14 +41,20 @@ from passes.infra.base import PassContext
 
 def fuse_loops(graph: Graph, context: PassContext) -> Graph:
     """The graph with its loops of lanes as fused nodes; linear."""
+    if all(node.op is not while_op for node in graph.nodes):
+        return graph
+    read = {value for node in graph.nodes for value in node.inputs}.union(graph.outputs)
     nodes: list[Node] = []
     for node in graph.nodes:
-        nodes.extend(_fused(graph, node, context) if node.op is while_op else (node,))
+        nodes.extend(_fused(graph, node, read, context) if node.op is while_op else (node,))
     return graph.rebuilt(nodes)
 
 
-def _fused(graph: Graph, node: Node, context: PassContext) -> Sequence[Node]:
-    """What takes the place of a loop; itself, if it is no loop of lanes."""
+def _fused(
+    graph: Graph, node: Node, read: Collection[Value], context: PassContext
+) -> Sequence[Node]:
+    """What takes the place of a loop, of whose results these are read; itself, if it is no loop of
+    lanes."""
     constants, moved = _with_constants_outside(node)
     loop = WhileLoop(moved, graph.producers.get)
     found = obstacle(loop)
@@ -61,7 +67,6 @@ def _fused(graph: Graph, node: Node, context: PassContext) -> Sequence[Node]:
     most = _most_trips(loop, form)
     if trips is None or at_hint(trips) > most:
         return *constants, _in_turns(moved, form, most)
-    read = {value for each in graph.nodes for value in each.inputs}.union(graph.outputs)
     places = [p for p, v in enumerate(node.outputs) if v in read or p in form.stacks]
     return *constants, _kernel(loop, form, places)
 

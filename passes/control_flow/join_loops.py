@@ -11,7 +11,7 @@ lanes between them is done in between as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from graphc.base.errors import VerifyError
 from graphc.ir.edit import topological
@@ -24,36 +24,84 @@ from passes.infra.base import PassContext
 
 
 def join_loops(graph: Graph, context: PassContext) -> Graph:
-    """The graph with fused loops joined to those whose stacks they read."""
-    for node in graph.nodes:
-        if _is_loop(node):
-            graph = _joined(graph, node, context)
-    return graph
+    """The graph with fused loops joined to those whose stacks they read.
+
+    Linear in the nodes, and in those between each two loops.
+    """
+    if not any(map(_is_loop, graph.nodes)):
+        return graph
+    return _Joiner(graph, context).run()
 
 
 def _is_loop(node: Node) -> bool:
     return node.op is fused_op and runs_loops(node.regions[0])
 
 
-def _joined(graph: Graph, second: Node, context: PassContext) -> Graph:
-    """The graph with a node joined to those whose stacks it reads."""
-    for first in _sources(graph, second):
-        pair = _Pair(graph, first, second)
-        if not pair.tapes:
-            continue
-        made = pair.node()
-        obstacle = _obstacle(made)
-        if obstacle is not None:
-            context.decline(join_loops.__name__, second, obstacle)
-        elif context.decide(join_loops.__name__, second):
-            return _joined(pair.replaced(made), made, context)
-    return graph
+class _Joiner:
+    """One graph while its loops are joined.
 
+    Attributes:
+        producers: what makes each value by now.
+        users: what reads each value by now.
+        outputs: the values that the graph gives.
+        position: of each node.
+    """
 
-def _sources(graph: Graph, node: Node) -> Iterable[Node]:
-    """The fused loops that a node reads results of, the latest first."""
-    found = {graph.producers.get(value) for value in node.inputs}
-    return [each for each in reversed(graph.nodes) if each in found and _is_loop(each)]
+    def __init__(self, graph: Graph, context: PassContext) -> None:
+        self.graph = graph
+        self.context = context
+        self.producers = dict(graph.producers)
+        self.users = {value: set(nodes) for value, nodes in graph.users().items()}
+        self.outputs = frozenset(graph.outputs)
+        self.position = {node: number for number, node in enumerate(graph.nodes)}
+
+    def run(self) -> Graph:
+        """The graph with its loops joined."""
+        for node in self.graph.nodes:
+            if _is_loop(node):
+                self._join(node)
+        nodes = dict.fromkeys(
+            now
+            for node in self.graph.nodes
+            if (now := self.producers.get(node.outputs[0])) is not None
+        )
+        if len(nodes) == len(self.graph.nodes):
+            return self.graph
+        return self.graph.rebuilt(topological([*nodes]))
+
+    def _join(self, second: Node) -> None:
+        """Joins a node to those whose stacks it reads."""
+        name = join_loops.__name__
+        for first in self._sources(second):
+            pair = _Pair(self, first, second)
+            if not pair.tapes:
+                continue
+            made = pair.node()
+            obstacle = _obstacle(made)
+            if obstacle is not None:
+                self.context.decline(name, second, obstacle)
+            elif self.context.decide(name, second):
+                self._replace(pair, made)
+                self._join(made)
+                return
+
+    def _sources(self, node: Node) -> Iterable[Node]:
+        """The fused loops that a node reads results of, the latest first."""
+        found = {self.producers[value] for value in node.inputs if value in self.producers}
+        return sorted(filter(_is_loop, found), key=lambda each: -self.position[each])
+
+    def _replace(self, pair: _Pair, made: Node) -> None:
+        """Puts the node of both in the place of the second."""
+        gone = {pair.first, *pair.inside}
+        for node in gone:
+            for value in node.inputs:
+                self.users[value].discard(node)
+            for value in node.outputs:
+                self.producers.pop(value, None)
+        for value in made.inputs:
+            self.users[value].add(made)
+        self.producers.update(dict.fromkeys(made.outputs, made))
+        self.position[made] = self.position[pair.second]
 
 
 def _obstacle(node: Node) -> str | None:
@@ -71,82 +119,62 @@ class _Pair:
     Attributes:
         tapes: the stacks of the first that nothing but the second reads.
         between: what the second reads that is computed of the first, in order.
+        inside: the second, and those between that nothing else reads; others are computed twice.
     """
 
-    def __init__(self, graph: Graph, first: Node, second: Node) -> None:
-        self.graph = graph
+    def __init__(self, joiner: _Joiner, first: Node, second: Node) -> None:
+        self.joiner = joiner
         self.first = first
         self.second = second
-        users = graph.users()
-        self._outputs = set(graph.outputs)
-        stacks = _stacks(first)
-        self.tapes = {
-            value
-            for value in stacks - self._outputs
-            if all(user is second for user in users.get(value, ()))
-        }
+        self.tapes = {value for value in _stacks(first) if self._is_read_in(value, {second})}
         self.between = self._between() if self.tapes else []
-        # what is read elsewhere is computed there once more
-        inside = {second}
+        self.inside = {second}
         for node in reversed(self.between):
-            if self._is_inside(node.outputs, users, inside):
-                inside.add(node)
-        self._inside = inside
-        self._given = [
-            value
-            for value in first.outputs
-            if value not in self.tapes and not self._is_inside([value], users, inside)
-        ]
+            if all(self._is_read_in(value, self.inside) for value in node.outputs):
+                self.inside.add(node)
 
-    def _is_inside(
-        self, values: Sequence[Value], users: Mapping[Value, Sequence[Node]], inside: set[Node]
-    ) -> bool:
-        """Whether nothing but these nodes reads values."""
-        return all(
-            value not in self._outputs and inside.issuperset(users.get(value, ()))
-            for value in values
-        )
+    def _is_read_in(self, value: Value, nodes: set[Node]) -> bool:
+        """Whether nothing but these nodes reads a value."""
+        readers = self.joiner.users.get(value, set())
+        return value not in self.joiner.outputs and readers <= nodes
 
     def _between(self) -> list[Node]:
+        joiner = self.joiner
+        start, seen = joiner.position[self.first], set[Node]()
+        pending = list(self.second.inputs)
+        while pending:
+            node = joiner.producers.get(pending.pop())
+            if node is not None and joiner.position[node] > start and node not in seen:
+                seen.add(node)
+                pending += node.inputs
         depending = set(self.first.outputs)
-        later: list[Node] = []
-        for node in self.graph.nodes:
-            if node is self.second:
-                break
+        found = []
+        for node in sorted(seen, key=joiner.position.__getitem__):
             if not depending.isdisjoint(node.inputs):
                 depending.update(node.outputs)
-                later.append(node)
-        wanted = set(self.second.inputs)
-        found: list[Node] = []
-        for node in reversed(later):
-            if not wanted.isdisjoint(node.outputs):
-                wanted.update(node.inputs)
                 found.append(node)
-        return found[::-1]
+        return found
 
     def node(self) -> Node:
         """The node of both."""
-        body = LoopBody(self.graph.producers.get)
+        body = LoopBody(self.joiner.producers.get)
         made: dict[Value, Value] = {}
-
         for node in (self.first, *self.between, self.second):
             outside = body.read if node.op is fused_op else body.cheap
             operands = [made[v] if v in made else outside(v) for v in node.inputs]
             results = body.copied(node, operands)
             made.update(zip(node.outputs, results, strict=True))
-        outputs = (*self._given, *self.second.outputs)
+        given = [
+            value
+            for value in self.first.outputs
+            if value not in self.tapes and not self._is_read_in(value, self.inside)
+        ]
+        outputs = (*given, *self.second.outputs)
         region = Graph(
             "body", [*body.inputs.values()], body.nodes, [made[value] for value in outputs]
         )
-        where = self.second.provenance.where
-        provenance = Provenance(where, join_loops.__name__)
+        provenance = Provenance(self.second.provenance.where, join_loops.__name__)
         return Node(fused_op, tuple(body.inputs), {}, outputs, (region,), provenance)
-
-    def replaced(self, made: Node) -> Graph:
-        """The graph with the node of both, without what nobody reads any more."""
-        gone = (self._inside - {self.second}) | {self.first}
-        nodes = [made if n is self.second else n for n in self.graph.nodes if n not in gone]
-        return self.graph.rebuilt(topological(nodes))
 
 
 def _stacks(node: Node) -> set[Value]:
