@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from slow_parameters import slow_unless
 from tools import tool
 
 SCRIPT = """
@@ -55,6 +56,7 @@ def written(home: Path, seed: str, threads: str, *order: str) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
+@slow_unless(lambda order: order[0].startswith("x86"))
 @pytest.mark.parametrize(
     "order",
     [

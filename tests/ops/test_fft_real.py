@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_harness import TARGETS
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import Target
 from graphc.ir.dims.expressions import evaluate
-from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float64
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float32, float64
 from graphc.kernel.routines import routine
 from graphc.kernel.routines.fourier_plan import room_size, table_size
 from graphc.ops.fft.real import pairs_to_real, real_to_pairs
@@ -103,6 +104,7 @@ def test_gradients(length: int) -> None:
         np.testing.assert_allclose(pushed, value, atol=1e-11)
 
 
+@slow_unless(lambda element: element is float32)
 @pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_bits_are_those_of_any_width_of_vectors_and_of_known_sizes(element: DType) -> None:
     made: dict[bool, list[Any]] = {}
