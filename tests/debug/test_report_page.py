@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from browser import Browser, executable
 from report_harness import HOSTILE, LARGE, large_model, read, small_model
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -84,6 +85,7 @@ def overlapping(found: list[list[float]]) -> list[tuple[list[float], list[float]
     ]
 
 
+@slow_unless(lambda name, dark: dark == (name == "large"))
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["small", "large"])
 def test_views_are_drawn_without_overlap(
