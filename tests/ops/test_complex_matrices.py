@@ -153,8 +153,7 @@ NARROW = (
 
 
 OF_ANY_SIZE = (
-    "inv", "solve", "cholesky", "eigvalsh", "svdvals", "lu", "triangle_lower",
-    "triangle_lower_adjoint",
+    "solve", "cholesky", "eigvalsh", "svdvals", "lu", "triangle_lower_adjoint",
 )  # fmt: skip
 """Of what the suite has in complex128, one function of each routine has sizes that are not known:
 proofs about these take most of the time."""
