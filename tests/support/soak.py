@@ -55,7 +55,7 @@ class Shared:
             self.small = gx.variable(np.zeros(3, np.float32), name="small")
             self.count = gx.variable(0, name="count")
             self.read = [gx.sum(self.x), self.x * 2 + 1]
-            self.both = [gx.sum(self.large) / LARGE, self.small]
+            self.both = [gx.max(self.large), gx.min(self.large), self.small]
             self.step = [
                 self.count.assign_add(1),
                 gx.group(self.large.assign_add(1.0), self.small.assign_add(2.0)),
@@ -80,8 +80,8 @@ class Shared:
             self.exe(fed, out=out)
             assert out[0] == self.sums[size] and np.array_equal(out[1], fed * 2 + 1)
         elif kind == 2:
-            mean, small = self.session.run(self.both)
-            assert np.all(small == 2 * mean), (mean, small)
+            most, least, small = self.session.run(self.both)
+            assert most == least and np.all(small == 2 * most), (most, least, small)
         elif kind == 3:
             self.added[thread].append(int(self.session.run(self.step)[0]))
         elif kind == 4:
