@@ -157,7 +157,7 @@ _OF_GRAPHC = frozenset(
 )
 """Modules of functions that ``graphc`` has too."""
 
-_TOOLS = ("aot.compile", "aot.load", "debug.bisect", "testing.expect")
+_TOOLS = ("aot.compile", "aot.load", "debug.bisect", "debug.watch_gradients", "testing.expect")
 
 
 def page() -> str:

@@ -15,6 +15,7 @@ _NAMES = {
     "capture": "capsule",
     "load_capsule": "capsule",
     "Case": "case",
+    "watch_gradients": "gradients",
 }
 
 

@@ -22,6 +22,7 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.printer import print_kernel
 from graphc.plan.printer import symbols_in
+from graphc.plan.serialize import StoredKernel
 
 if TYPE_CHECKING:
     import networkx
@@ -106,7 +107,8 @@ class Inspected(ABC):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The distinct kernels, as data; ``kernel_ir`` is their text."""
-        return self.compiled.plan.kernels
+        kernels: tuple[Any, ...] = self.compiled.plan.kernels
+        return tuple([each.whole if isinstance(each, StoredKernel) else each for each in kernels])
 
     def kernel_ir(self) -> str:
         """The text of all kernels: loops over scalars."""

@@ -87,20 +87,28 @@ class Running:
         inputs = self.holdings.inputs(extraction, arrays)
         results = self.holdings.results(compiled.program, extraction, inputs, into)
         if self.options.check_numerics:
-            _check_numerics(compiled, inputs, results)
+            _check_numerics(extraction, compiled, inputs, results)
         return results
 
 
 def _check_numerics(
-    compiled: Compiled, arrays: Sequence[Array], results: Sequence[Array]
+    extraction: Extraction,
+    compiled: Compiled,
+    arrays: Sequence[Array],
+    results: Sequence[Array],
 ) -> None:
-    from graphc.debug.nonfinite import origin
+    from graphc.debug.nonfinite import first_wrong, origin
 
+    wrong = first_wrong(results)
+    if wrong is None:
+        return
     found = origin(compiled.graph, arrays, results)
     if found is not None:
-        raise NumericsError(
-            f"a result is not finite: {found.text}", where=found.where or caller()
-        )
+        what = "a result"
+        number = wrong - len(results) + len(extraction.written)
+        if number >= 0:
+            what = f"the new value of {extraction.written[number].name or 'a variable'}"
+        raise NumericsError(f"{what} is not finite: {found.text}", where=found.where or caller())
 
 
 __all__ = ["Running"]

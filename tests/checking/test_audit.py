@@ -228,6 +228,21 @@ def test_the_shadow_takes_the_branches_of_the_program() -> None:
     assert "multiply" in operations
 
 
+def test_events_name_the_first_trip_and_the_gradient() -> None:
+    with gx.Graph():
+        x = gx.placeholder((6,), name="x")
+        w = gx.variable(np.float32(10), name="w")
+        last, _ = gx.scan(lambda c, a: (c * w * gx.exp(a), c), gx.constant(1.0), x)
+        slope = gx.gradients(last, w)
+    events = audited([last, slope], {x: np.full(6, 15.0)}).events
+    forward = [event for event in events if not event.in_gradient]
+    backward = [event for event in events if event.in_gradient]
+    assert [event.kind for event in forward] == ["overflow"] * len(forward)
+    assert {event.trips for event in forward} == {(5,)} and "first in trip 5, " in str(forward[0])
+    assert min(event.trips for event in backward) == (0,)
+    assert ", the gradient of " in str(backward[0]) and "gradient" not in str(forward[0])
+
+
 def test_symbolic_sizes_inside_loops() -> None:
     with gx.Graph():
         x = gx.placeholder(("n", "m"), name="x")

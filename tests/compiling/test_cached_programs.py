@@ -25,6 +25,7 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import symbol
 from graphc.ir.op import OpDef, is_own, lookup, register
 from graphc.kernel.printer import print_kernel
+from graphc.kernel.verify import verify_kernel
 from graphc.plan.printer import print_plan
 from graphc.plan.serialize import StoredKernel, plan_of, plan_text
 from graphc.plan.verify import verify_plan
@@ -135,7 +136,7 @@ def test_what_is_shown_of_a_hit_is_what_compiling_shows(
     _, hit, _ = compiled(build, place)
     assert hit.compiled.from_cache and not fresh.compiled.from_cache
     assert "levels" not in vars(hit.compiled)
-    for kernel in hit.kernels:
+    for kernel in hit.compiled.plan.kernels:
         assert isinstance(kernel, StoredKernel)
     assert hit.kernel_ir() == fresh.kernel_ir()
     verify_plan(hit.compiled.plan)
@@ -161,6 +162,16 @@ def test_a_hit_explains_profiles_reports_and_is_exported(place: str, tmp_path: P
     gx.aot.compile(hit, tmp_path / "model")
     loaded = gx.aot.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded(np.ones((3, 24), "float32"))["y"], y)
+
+
+def test_kernels_of_a_hit_can_be_interpreted(place: str) -> None:
+    """They are read in full when somebody asks for them, as the verifier wants them."""
+    compiled(linear, place)
+    session, exe, _ = compiled(linear, place)
+    assert session.compilations[0].cache == "hit"
+    for kernel in exe.kernels:
+        verify_kernel(kernel)
+    assert exe.kernels
 
 
 def test_another_process_takes_what_this_one_left(place: str) -> None:

@@ -52,6 +52,9 @@ class Event:
         index: the first of them, the worst one for cancellation.
         bits: for cancellation, how many bits are lost there.
         detail: the numbers.
+        in_gradient: whether the node is of the derivative of what the line builds.
+        trips: of each loop around it, the outermost first, the trip in which it happened first,
+            counted from 0.
     """
 
     kind: EventKind
@@ -61,14 +64,19 @@ class Event:
     index: tuple[int, ...]
     bits: float
     detail: str
+    in_gradient: bool = False
+    trips: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lost = f" of {self.bits:.0f} bits" if self.kind == "cancellation" else ""
         several = f" and in {self.count - 1} more" if self.count > 1 else ""
         place = f" at {list(self.index)}" if self.index else ""
+        trips = " of ".join(f"trip {trip}" for trip in reversed(self.trips))
+        first = f", first in {trips}" if trips else ""
+        part = "the gradient of " if self.in_gradient else ""
         return (
-            f"{self.kind}{lost} in {self.operation}: {self.detail}{place}{several}, "
-            f"{self.where or 'no line'}"
+            f"{self.kind}{lost} in {self.operation}: {self.detail}{place}{several}{first}, "
+            f"{part}{self.where or 'no line'}"
         )
 
 

@@ -63,6 +63,7 @@ class ShadowRun:
         self._shadow = shadow
         self._tallies: dict[tuple[str, int] | None, _Tally] = {}
         self._events: dict[tuple[str, Value], Event] = {}
+        self._trips: list[int] = []
         self.unmeasured = 0
 
     def pair(self, array: Array) -> Pair:
@@ -102,8 +103,11 @@ class ShadowRun:
             condition, body = node.regions
             carried = list(inputs[: len(node.outputs)])
             captured = inputs[len(node.outputs) :]
+            self._trips.append(0)
             while bool(self.walk(condition, [*carried, *captured], sizes)[0].computed):
                 carried = self.walk(body, [*carried, *captured], sizes)
+                self._trips[-1] += 1
+            self._trips.pop()
             return carried
         raise UnsupportedError(
             f"the audit does not know the control flow of {node.op.name}",
@@ -199,15 +203,17 @@ class ShadowRun:
         """Enters an event; what happens at several turns of a loop is one."""
         key = (finding.kind, value)
         known = self._events.get(key)
-        first = known if known is not None and known.bits >= finding.bits else finding
+        worst = known if known is not None and known.bits >= finding.bits else finding
         self._events[key] = Event(
             finding.kind,
             node.op.name,
             node.provenance.where,
             finding.count + (known.count if known is not None else 0),
-            first.index,
-            first.bits,
-            first.detail,
+            worst.index,
+            worst.bits,
+            worst.detail,
+            node.provenance.order > 0,
+            tuple(self._trips) if known is None else known.trips,
         )
 
     # --- what was found --------------------------------------------------------------------------

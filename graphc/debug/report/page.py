@@ -59,7 +59,7 @@ def page_of(content: Mapping[str, Any], kernel_texts: Sequence[Sequence[str]]) -
     parts = {
         "SCRIPT_HASH": f"'sha256-{digest}'",
         "TITLE": text(f"graphc report: {content['title']}"),
-        "STYLE": _style(),
+        "STYLE": style(),
         "DATA": embedded(content),
         "TEXTS": base64.b64encode(packed).decode("ascii"),
         "SCRIPT": script,
@@ -77,7 +77,8 @@ def _asset(name: str) -> str:
     return (resources.files("graphc.debug.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _style() -> str:
+def style() -> str:
+    """The styles of pages."""
     palette = dict(_PALETTE)
     for number, kind in enumerate(KINDS):
         fill, stroke, dark_fill, dark_stroke = COLOURS[kind]
