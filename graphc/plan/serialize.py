@@ -91,11 +91,11 @@ class StoredKernel:
 
     @property
     def whole(self) -> Kernel:
-        """What the text describes, over these buffers."""
+        """What the text describes, over these buffers; it has no lines of the user's."""
         if self._whole is None:
             from graphc.kernel.parser import parse_kernel
 
-            self._whole = parse_kernel(self._text, self.buffers)
+            self._whole = replace(parse_kernel(self._text, self.buffers), sites=self.sites)
         return self._whole
 
     @property
