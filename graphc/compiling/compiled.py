@@ -24,6 +24,7 @@ from graphc.runtime.program import Program
 
 if TYPE_CHECKING:
     from graphc.codegen.native.plan_walker import ProgramText
+    from passes.infra.base import Recomputed
     from passes.infra.manager import PassRecord
 
 P = ParamSpec("P")
@@ -42,6 +43,7 @@ class Levels:
         launches: the steps of the plan that compute a node of ``graph`` or of its control flow.
         text: the LLVM text of the kernels.
         carried: of results of loops how a trip hands them to the next one.
+        recomputed: what recomputation comes to; None where nothing asks for it.
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class Levels:
     launches: Mapping[Node, range]
     text: ProgramText
     carried: Mapping[Value, str]
+    recomputed: Recomputed | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,8 +130,9 @@ def lowered(given: Prepared) -> Levels:
         text = emit_program(placed.state.plan, target, placed.calls)
     state = placed.state
     return Levels(
-        state.graph, tuple(records), state.plan, state.slots, state.launches, text, state.carried
-    )
+        state.graph, tuple(records), state.plan, state.slots, state.launches, text, state.carried,
+        context.recomputed,
+    )  # fmt: skip
 
 
 def _placed(

@@ -73,11 +73,13 @@ def within_limit(context: PassContext, place: Callable[[], Placed]) -> Placed:
     attempts = _Attempts(context, place)
     placed = attempts.made(None)
     aim = _MARGIN * limit
+    if placed.peak > limit:
+        placed = attempts.made(aim)
+        # launches that run at the same time take more
+        attempts.one_by_one()
     while placed.peak > limit and attempts.left:
         placed = attempts.made(aim)
         aim *= min(_MARGIN, limit / placed.peak)
-        # launches that run at the same time take more
-        attempts.one_by_one()
     best = attempts.best(limit)
     if best.peak > limit:
         raise _refusal(best.state.plan, limit, best.peak, options.optimize)

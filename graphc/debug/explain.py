@@ -17,8 +17,10 @@ from graphc.base.source import Location
 from graphc.base.words import plural
 from graphc.compiling.compiled import Compiled
 from graphc.debug.lineage import Change, History, Level, Lineage
+from graphc.ir.dims.expressions import at_hint
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
+from graphc.lower.estimate import Groups
 from graphc.ops.fused import fused_op
 from graphc.ops.fusion_contract import OPERANDS
 from graphc.ops.move.placing import join_slices_op
@@ -41,6 +43,7 @@ class Explanation:
         decisions: the decisions about it, and about what it was rewritten into, by pass.
         kernel: which kernel computes it, or why none does.
         memory: where it lives.
+        again: for whom it is made again instead of being kept, and what that saves and costs.
         schedule: for each loop of that kernel how it is carried out, and why not otherwise.
     """
 
@@ -52,6 +55,7 @@ class Explanation:
     kernel: str
     memory: str
     schedule: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [self.label, f"  built: {self.built}"]
@@ -62,6 +66,7 @@ class Explanation:
         lines.append(f"  kernel: {self.kernel}")
         lines += [f"    {line}" for line in self.schedule]
         lines.append(f"  memory: {self.memory}")
+        lines += [f"    {line}" for line in self.again]
         return "\n".join(lines)
 
 
@@ -134,6 +139,7 @@ class Explainer:
         decisions = list(lineage.decisions)
         current = lineage.current
         schedule: list[str] = []
+        again: list[str] = []
         if current is None:
             gone = "none: it is not computed"
             kernel, memory = gone, "none"
@@ -143,11 +149,12 @@ class Explainer:
                 decisions += [(record.name, d) for d in record.decisions if d.value in about]
             kernel, memory = self._kernel(current), self._memory(current)
             schedule += self._schedule(current)
+            again += self._again(current)
             carried = self._compiled.carried.get(current)
             memory += f"; from trip to trip {carried}" if carried is not None else ""
         return Explanation(
             lineage.label, lineage.where, lineage.text, tuple(lineage.changes), tuple(decisions),
-            kernel, memory, tuple(schedule),
+            kernel, memory, tuple(schedule), tuple(again),
         )  # fmt: skip
 
     def _kernel(self, value: Value) -> str:
@@ -171,6 +178,22 @@ class Explainer:
             step = plan.steps[number]
             if isinstance(step, Launch):
                 yield from self._compiled.schedule_lines(step.kernel)
+
+    def _again(self, value: Value) -> Iterator[str]:
+        """Where a value is made again, for which readers."""
+        made = self._compiled.levels.recomputed
+        groups = Groups(self._compiled.target, self._options.thread_count)
+        level = Level(self._compiled.graph)
+        for copy in made.copies.get(value, ()) if made is not None else ():
+            reader = next(iter(level.readers.get(copy, ())), None)
+            where = reader.provenance.where if reader is not None else None
+            node = self._made[copy]
+            step = self._compiled.launches[node].start
+            cost = groups.estimate(node).work * 1e-9
+            yield (
+                f"made again in step {step} for {where or 'no line'}, saves "
+                f"{at_hint(value.type.bytes):,} bytes, costs {cost:.3g} ms"
+            )
 
     def _outside(self, value: Value) -> str:
         """What a value is that no group makes."""

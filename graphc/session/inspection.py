@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphc.checking.audit import Audit
     from graphc.debug.explain import Explainer, Explanation, Fusion
     from graphc.debug.profile import Profile
+    from graphc.debug.recomputation import Recomputation
     from passes.infra.manager import PassRecord
 
 
@@ -149,6 +150,13 @@ class Inspected(ABC):
         from passes.memory.arena import bytes_at
 
         return MemoryUse(*bytes_at(plan, dims))
+
+    @property
+    def recomputation(self) -> Recomputation:
+        """What is computed again for a memory limit or ``gx.checkpoint``; print it."""
+        from graphc.debug.recomputation import recomputation_of
+
+        return recomputation_of(self.compiled, self.options)
 
     def audit(self, /, *arguments: Any, precision: str = "float64", **named: Any) -> Audit:
         """How far results are from what the program means, line by line; see ``checking.audit``.

@@ -7,7 +7,7 @@ left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -79,14 +79,18 @@ class Recomputed:
     """What a program computes again.
 
     Attributes:
-        peak: the most bytes alive at once, by exact liveness.
-        work: the estimated time of all kernels, each counted once, in picoseconds.
-        again: that of the repetitions.
+        natural: the most bytes alive at once if nothing is, by exact liveness.
+        peak: the same as it was planned.
+        work: the estimated time of all kernels if nothing is, in picoseconds.
+        again: the time that is added.
+        copies: for each value that is made again those that are equal to it.
     """
 
+    natural: int
     peak: int
     work: int
     again: int
+    copies: Mapping[Value, Sequence[Value]]
 
 
 @dataclass(slots=True)

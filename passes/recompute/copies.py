@@ -1,7 +1,7 @@
 """Writes a sequence of steps with repetitions as a graph.
 
 A repeated kernel is a further node with the same body, so it is the same code. Of a kernel that is
-repeated each node makes only what is read of it.
+repeated each node makes only what is read of it; a value itself is made by the first that does.
 """
 
 from __future__ import annotations
@@ -19,93 +19,142 @@ CAUSE = "recompute"
 
 def rewritten(
     graph: Graph, nodes: Sequence[Node], sequence: Sequence[int], stages: Sequence[int]
-) -> Graph:
-    """The graph in which these nodes run in this sequence; a step that isn't its stage is a
-    repetition."""
-    made: list[Node] = []
-    copies = _Copies(graph, made)
+) -> tuple[Graph, dict[Value, list[Value]]]:
+    """The graph in which these nodes run in this sequence, and the copies of values; a step that
+    isn't its stage is a repetition."""
+    copies = _Copies(graph)
     for step, stage in zip(sequence, stages, strict=True):
         if step == stage:
-            made.append(nodes[step].with_inputs([copies.now(v) for v in nodes[step].inputs]))
+            copies.run(nodes[step])
         else:
             copies.repeat(nodes[step])
-    repeated = {id(nodes[s].regions) for s, t in zip(sequence, stages, strict=True) if s != t}
-    return graph.with_parts(nodes=_without_unread(graph, made, repeated))
+    return graph.with_parts(nodes=copies.finished()), copies.copies
 
 
 class _Copies:
-    """Which copy of each value is the last that was made."""
+    """The nodes so far, and which copy of each value is the last that was made.
 
-    def __init__(self, graph: Graph, made: list[Node]) -> None:
-        self._made = made
+    ``made`` has each node with the one that it runs again, or that itself.
+
+    Attributes:
+        copies: of each value, when all is finished.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.copies: dict[Value, list[Value]] = {}
+        self._made: list[tuple[Node, Node]] = []
         self._views = {n.output: n for n in graph.nodes if n.op.lowering.keeps_memory}
         self._copied: dict[tuple[Value, Value], Value] = {}
         self._current: dict[Value, Value] = {}
-        self._kept = set(graph.outputs)
+        self._outputs = set(graph.outputs)
+        self._repeated: set[Node] = set()
+
+    def run(self, node: Node) -> None:
+        """Runs a node for the first time."""
+        self._made.append((node.with_inputs(list(map(self._now, node.inputs))), node))
 
     def repeat(self, node: Node) -> None:
         """Runs a node again; what lies outside of the arena is not renewed."""
-        inputs = tuple([self.now(value) for value in node.inputs])
-        outputs = tuple([Value(value.type, value.name) for value in node.outputs])
-        provenance = node.provenance.by(CAUSE)
-        self._made.append(replace(node, inputs=inputs, outputs=outputs, provenance=provenance))
+        copy = self._copy(node, list(map(self._now, node.inputs)))
+        self._repeated.add(node)
         self._current.update(
             (old, new)
-            for old, new in zip(node.outputs, outputs, strict=True)
-            if old not in self._kept
+            for old, new in zip(node.outputs, copy.outputs, strict=True)
+            if old not in self._outputs
         )
 
-    def now(self, value: Value) -> Value:
+    def _copy(self, node: Node, inputs: Sequence[Value]) -> Node:
+        outputs = tuple([Value(value.type, value.name) for value in node.outputs])
+        provenance = node.provenance.by(CAUSE)
+        copy = replace(node, inputs=tuple(inputs), outputs=outputs, provenance=provenance)
+        self._made.append((copy, node))
+        return copy
+
+    def _now(self, value: Value) -> Value:
         """What stands for the value now; views of a copy are made where they are read."""
         chain: list[Node] = []
-        while value in self._views and value not in self._kept:
+        while value in self._views and value not in self._outputs:
             chain.append(self._views[value])
             (value,) = chain[-1].inputs
         base = self._current.get(value, value)
         for view in reversed(chain):
-            if base is value:
-                base = value = view.output
+            if base is view.inputs[0]:
+                base = view.output
                 continue
-            value = view.output
-            if (value, base) not in self._copied:
-                copy = Value(value.type, value.name)
-                self._copied[value, base] = copy
-                provenance = view.provenance.by(CAUSE)
-                self._made.append(
-                    replace(view, inputs=(base,), outputs=(copy,), provenance=provenance)
-                )
-            base = self._copied[value, base]
+            key = view.output, base
+            if key not in self._copied:
+                self._copied[key] = self._copy(view, [base]).output
+            base = self._copied[key]
         return base
 
+    def finished(self) -> list[Node]:
+        """The nodes; those of repeated kernels and views without results that nobody reads.
 
-def _without_unread(graph: Graph, nodes: Sequence[Node], repeated: set[int]) -> list[Node]:
-    """The nodes, those of repeated kernels without results that nobody reads.
-
-    Where only repetitions are read, that is the first run.
-    """
-    read = set(graph.outputs)
-    kept: list[Node] = []
-    bodies: dict[tuple[int, tuple[int, ...]], tuple[Graph, list[int]]] = {}
-    for node in reversed(nodes):
-        if node.op is fused_op and id(node.regions) in repeated:
-            wanted = tuple([n for n, value in enumerate(node.outputs) if value in read])
-            if not wanted:
-                continue
-            if len(wanted) < len(node.outputs):
-                (region,) = node.regions
-                key = id(region), wanted
-                if key not in bodies:
-                    bodies[key] = _part(region, wanted)
-                body, operands = bodies[key]
-                node = replace(
-                    node,
-                    inputs=tuple([node.inputs[n] for n in operands]),
-                    outputs=tuple([node.outputs[n] for n in wanted]),
-                    regions=(body,),
+        Of several instances of a value the first that is left is the value itself, and of several
+        runs of a node the first is the node.
+        """
+        parts = _Parts()
+        there: set[Value] = set()
+        begun: set[Node] = set()
+        given: dict[Value, Value] = {}
+        nodes: list[Node] = []
+        for node, origin, wanted in self._read():
+            part = parts.of(node, wanted)
+            outputs = []
+            for n, value in zip(wanted, part.outputs, strict=True):
+                itself = origin.outputs[n]
+                if itself in there and origin.op is fused_op:
+                    self.copies.setdefault(itself, []).append(value)
+                given[value] = value if itself in there else itself
+                there.add(itself)
+                outputs.append(given[value])
+            nodes.append(
+                replace(
+                    part,
+                    inputs=tuple([given.get(value, value) for value in part.inputs]),
+                    outputs=tuple(outputs),
+                    provenance=part.provenance if origin in begun else origin.provenance,
                 )
-        read.update(node.inputs)
-        kept.append(node)
-    return kept[::-1]
+            )
+            begun.add(origin)
+        return nodes
+
+    def _read(self) -> list[tuple[Node, Node, tuple[int, ...]]]:
+        """The nodes that are needed, what each runs again, and the numbers of its results that
+        are."""
+        read = set(self._outputs)
+        kept: list[tuple[Node, Node, tuple[int, ...]]] = []
+        for node, origin in reversed(self._made):
+            wanted = tuple(range(len(node.outputs)))
+            if origin in self._repeated or origin.op.lowering.keeps_memory:
+                wanted = tuple([n for n in wanted if node.outputs[n] in read])
+            if wanted:
+                read.update(node.inputs)
+                kept.append((node, origin, wanted))
+        return kept[::-1]
+
+
+class _Parts:
+    """Kernels that make some of the results of others; equal ones share their bodies."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[int, tuple[int, ...]], tuple[Graph, list[int]]] = {}
+
+    def of(self, node: Node, wanted: tuple[int, ...]) -> Node:
+        """The node that makes these results alone."""
+        if len(wanted) == len(node.outputs):
+            return node
+        (region,) = node.regions
+        key = id(region), wanted
+        if key not in self._bodies:
+            self._bodies[key] = _part(region, wanted)
+        body, operands = self._bodies[key]
+        return replace(
+            node,
+            inputs=tuple([node.inputs[n] for n in operands]),
+            outputs=tuple([node.outputs[n] for n in wanted]),
+            regions=(body,),
+        )
 
 
 def _part(region: Graph, wanted: Sequence[int]) -> tuple[Graph, list[int]]:

@@ -96,6 +96,7 @@ class _Candidates:
         self._gaps: dict[int, list[Gap]] = {}
         for gap in run.gaps:
             self._gaps.setdefault(gap.value, []).append(gap)
+        self._ends = {value: [gap.end for gap in gaps] for value, gaps in self._gaps.items()}
         self._remade: dict[int, list[int]] = {}
         for place in run.again:
             for value in problem.makes[run.sequence[place]]:
@@ -108,7 +109,7 @@ class _Candidates:
         found: dict[tuple[int, int], list[Gap]] = {}
         for gap in self._run.gaps:
             relieved = self._weight(gap.begin + 1, gap.end) > 0.0
-            if relieved and stages[gap.begin] != stages[gap.end] and problem.droppable(gap.value):
+            if relieved and stages[gap.begin] != stages[gap.end] and problem.droppable[gap.value]:
                 found.setdefault((problem.makers[gap.value][0], gap.end), []).append(gap)
         candidates = []
         for (step, end), gaps in found.items():
@@ -132,9 +133,9 @@ class _Candidates:
         read there, and those read later."""
         total = 0.0
         for value in self._problem.makes[step]:
-            for gap in self._gaps.get(value, ()):
-                if gap.begin < end <= gap.end:
-                    total += self._problem.size[value] * self._weight(gap.begin + 1, end)
+            gap = self._gap_at(value, end)
+            if gap is not None:
+                total += self._problem.size[value] * self._weight(gap.begin + 1, end)
         return total
 
     def _price(self, step: int, end: int) -> tuple[float, float] | None:
@@ -147,14 +148,19 @@ class _Candidates:
 
     def _counted(self, step: int, end: int) -> tuple[float, float] | None:
         problem = self._problem
-        work = float(problem.cost[step])
-        burden = 0.0
+        work, burden = float(problem.cost[step]), 0.0
+        places = [self._next_remade(value, end + 1) for value in problem.makes[step]]
+        if any(places):
+            # it runs earlier than now, and what it makes is kept until then
+            work = 0.0
+            for value, place in zip(problem.makes[step], places, strict=True):
+                burden += problem.size[value] * self._weight(end, place or end)
         seen = {step}
         stack = [*problem.reads[step]]
         while stack:
             value = stack.pop()
             maker = problem.makers[value][0]
-            if maker in seen or self._is_alive(value, end):
+            if maker in seen or self._gap_at(value, end) is not None:
                 continue
             later = self._next_remade(value, end)
             if later is not None:
@@ -163,7 +169,7 @@ class _Candidates:
                     # it is made again earlier than now, and kept until then
                     burden += problem.size[value] * self._weight(end, later)
                 continue
-            if not problem.droppable(value):
+            if not problem.droppable[value]:
                 burden += problem.size[value] * self._weight(self._last_touch(value, end), end)
                 continue
             seen.add(maker)
@@ -173,8 +179,14 @@ class _Candidates:
             stack += problem.reads[maker]
         return work, burden
 
-    def _is_alive(self, value: int, place: int) -> bool:
-        return any(gap.begin < place <= gap.end for gap in self._gaps.get(value, ()))
+    def _gap_at(self, value: int, place: int) -> Gap | None:
+        """Where a value is idle before a place, or up to it."""
+        ends = self._ends.get(value)
+        if ends is None:
+            return None
+        at = bisect_left(ends, place)
+        gap = self._gaps[value][at] if at < len(ends) else None
+        return gap if gap is not None and gap.begin < place else None
 
     def _next_remade(self, value: int, place: int) -> int | None:
         places = self._remade.get(value, ())

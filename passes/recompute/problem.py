@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ class Problem:
         late: the values that nothing is to keep longer than their users need, each with those of
             its readers for which it isn't kept either, by the reason why.
         makers, users: the steps of each value.
+        droppable: whether each value can be made again: whole, by one step.
+        ends: the steps that write over something, and that no other needs.
         always: the stages after which values are dropped by any plan: after their last use by
             others than those late readers.
     """
@@ -54,6 +57,8 @@ class Problem:
     late: Mapping[int, Sequence[Collection[int]]] = field(default_factory=dict)
     makers: list[list[int]] = field(init=False)
     users: list[list[int]] = field(init=False)
+    droppable: list[bool] = field(init=False)
+    ends: list[int] = field(init=False)
     always: dict[int, set[int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +71,11 @@ class Problem:
                 users[value].append(step)
         object.__setattr__(self, "makers", makers)
         object.__setattr__(self, "users", users)
+        droppable = [len(of) == 1 and self.repeatable[of[0]] for of in makers]
+        object.__setattr__(self, "droppable", droppable)
+        needed = {source for sources in self.sources for source in sources}
+        ends = [step for step, others in enumerate(self.waits) if others and step not in needed]
+        object.__setattr__(self, "ends", ends)
         always: dict[int, set[int]] = {}
         for value, reasons in self.late.items():
             for readers in reasons:
@@ -78,16 +88,6 @@ class Problem:
     def count(self) -> int:
         """How many steps there are."""
         return len(self.reads)
-
-    def droppable(self, value: int) -> bool:
-        """Whether the value can be made again: whole, by one step."""
-        makers = self.makers[value]
-        return len(makers) == 1 and self.repeatable[makers[0]]
-
-    def needed(self, step: int) -> int:
-        """The bytes without which the step can't run."""
-        values = {*self.reads[step], *self.makes[step]}
-        return sum(self.size[value] for value in values) + self.scratch[step]
 
     def reordered(self, order: Sequence[int]) -> Problem:
         """The same steps in another order."""
@@ -111,6 +111,10 @@ class Problem:
             },
         )
 
+    def kept(self) -> Drops:
+        """The plan in which nothing is dropped."""
+        return [[] for _ in self.size]
+
     def first_plan(self) -> Drops:
         """The plan in which nothing is dropped before its last use but what always is.
 
@@ -121,12 +125,11 @@ class Problem:
         for value, (users, makers) in enumerate(zip(self.users, self.makers, strict=True)):
             ends = {max((*users, *makers), default=-1), *self.always.get(value, ())}
             is_kept = bool(self.late) and value not in self.late
-            drops.append([] if is_kept or not self.droppable(value) else sorted(ends))
+            drops.append([] if is_kept or not self.droppable[value] else sorted(ends))
         return drops
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A value that is alive and idle between two positions of a sequence that touch it."""
 
     value: int
@@ -219,10 +222,9 @@ def _behind_readers(
     moved: set[int] = set()
     if last:
         first = {step: place for place, step in enumerate(sequence) if step == stages[place]}
-        needed = {source for sources in problem.sources for source in sources}
-        for step, others in enumerate(problem.waits):
-            place = max((last.get(other, -1) for other in others), default=-1)
-            if place > first[step] and step not in needed:
+        for step in problem.ends:
+            place = max(last.get(other, -1) for other in problem.waits[step])
+            if place > first[step]:
                 late.setdefault(place, []).append(step)
                 moved.add(step)
     if not moved:
@@ -238,31 +240,34 @@ def _behind_readers(
 def _alive(problem: Problem, sequence: Sequence[int]) -> tuple[NDArray[np.int64], list[Gap]]:
     """An instance of a value lives from when it is first written to its last touch before it is
     made again. One that nobody reads is not made."""
-    size, makers = problem.size, problem.makers
-    change = np.zeros(len(sequence) + 1, np.int64)
+    size, makers, reads, makes = problem.size, problem.makers, problem.reads, problem.makes
+    change = [0] * (len(sequence) + 1)
     first = [-1] * len(size)
     last = [-1] * len(size)
     gaps: list[Gap] = []
-
-    def end_of(value: int) -> None:
-        unread = first[value] == last[value] and problem.users[value]
-        if first[value] >= 0 and not (unread and problem.droppable(value)):
-            change[first[value]] += size[value]
-            change[last[value] + 1] -= size[value]
-
+    # what nobody reads is left out of what can be made again, if others read it at times
+    spared = [may and bool(problem.users[value]) for value, may in enumerate(problem.droppable)]
     for place, step in enumerate(sequence):
-        for value in problem.reads[step]:
-            if place - last[value] > 1:
-                gaps.append(Gap(value, last[value], place))
+        for value in reads[step]:
+            before = last[value]
+            if place - before > 1:
+                gaps.append(Gap(value, before, place))
             last[value] = place
-        for value in problem.makes[step]:
-            if first[value] >= 0 and (makers[value][0] != step or last[value] == place):
-                # a further part of it; or it is read and written by this step
-                last[value] = place
-                continue
-            end_of(value)
+        for value in makes[step]:
+            begin, end = first[value], last[value]
+            if begin >= 0:
+                if makers[value][0] != step or end == place:
+                    # a further part of it; or it is read and written by this step
+                    last[value] = place
+                    continue
+                if begin != end or not spared[value]:
+                    change[begin] += size[value]
+                    change[end + 1] -= size[value]
             first[value] = last[value] = place
-    for value in range(len(size)):
-        end_of(value)
-    beside = np.array([problem.scratch[step] for step in sequence], np.int64)
-    return np.cumsum(change[:-1]) + beside, gaps
+    for value, begin in enumerate(first):
+        if begin >= 0 and (begin != last[value] or not spared[value]):
+            change[begin] += size[value]
+            change[last[value] + 1] -= size[value]
+    scratch = problem.scratch
+    beside = np.array([scratch[step] for step in sequence], np.int64)
+    return np.cumsum(np.array(change[:-1], np.int64)) + beside, gaps

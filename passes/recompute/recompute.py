@@ -11,10 +11,12 @@ bits, and nothing behind it merges equal nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.ir.graph import Graph, Node
-from passes.infra.base import PassContext, Recomputed, has_open_regions, on_regions
+from graphc.ir.value import Value
+from graphc.ops.fused import fused_op
+from passes.infra.base import Estimate, PassContext, Recomputed, has_open_regions, on_regions
 from passes.recompute.copies import rewritten
 from passes.recompute.order import order_of
 from passes.recompute.problem import Drops, Problem, Run, simulated
@@ -27,11 +29,12 @@ RECOMPUTE = "recompute"
 def recompute(graph: Graph, context: PassContext) -> Graph:
     """The graph, and those of its control flow, with repetitions; the identical one without."""
     context.recomputed = None
+    copies: dict[Value, list[Value]] = {}
     if context.aim is None and not any(node.provenance.checkpoints for node in graph.walk()):
         return graph
 
     def within(region: Graph, context: PassContext) -> Graph:
-        return _level(region, context, ())
+        return _level(region, context, (), copies)
 
     nodes = [
         node.with_regions([on_regions(within)(region, context) for region in node.regions])
@@ -39,22 +42,33 @@ def recompute(graph: Graph, context: PassContext) -> Graph:
         else node
         for node in graph.nodes
     ]
-    return _level(graph.rebuilt(nodes), context, context.renewed)
+    return _level(graph.rebuilt(nodes), context, context.renewed, copies)
 
 
-def _level(graph: Graph, context: PassContext, renewed: Renewed) -> Graph:
-    """One level of a graph."""
+def _level(
+    graph: Graph, context: PassContext, renewed: Renewed, copies: dict[Value, list[Value]]
+) -> Graph:
+    """One level of a graph, whose copied values are added to others."""
     assert context.estimate is not None, "the compiler gives it"
     problem = problem_of(graph, context.estimate, renewed)
+    natural = simulated(problem, problem.kept()).peak
     order = order_of(problem)
     problem = problem.reordered(order)
     nodes = [graph.nodes[step] for step in order]
     run, drops = planned(problem, context.aim)
     run = _decided(nodes, problem, run, drops, context)
-    context.recomputed = Recomputed(run.peak, sum(problem.cost), run.cost)
-    if not run.again and not problem.late and context.aim is None:
-        return graph
-    return rewritten(graph, nodes, run.sequence, run.stages)
+    result = graph
+    if run.again or context.aim is not None:
+        result, own = rewritten(graph, nodes, run.sequence, run.stages)
+        copies |= own
+    work, more = (_work(each, context.estimate) for each in (graph, result))
+    context.recomputed = Recomputed(natural, run.peak, work, more - work, copies)
+    return result
+
+
+def _work(graph: Graph, estimate: Callable[[Node], Estimate]) -> int:
+    """The estimated time of the kernels of one level of a graph."""
+    return sum(estimate(node).work for node in graph.nodes if node.op is fused_op)
 
 
 def _decided(

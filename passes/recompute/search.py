@@ -7,12 +7,16 @@ import random
 from passes.memory.search import Effort
 from passes.recompute.mend import fitted, given_back
 from passes.recompute.problem import Drops, Problem, Run, simulated
+from passes.recompute.segments import segmented
 
 _EFFORT_PER_STEP = 300
 """How often each step may be looked at; about a second for a thousand steps."""
 
 _POLISH_PER_STEP = 60
 """How often after that, to better what was found."""
+
+_STARTS = 2
+"""So many plans for chains are brought to the limit."""
 
 _TRIES = 60
 """So many changes are tried at most."""
@@ -25,10 +29,30 @@ def planned(problem: Problem, limit: int | None) -> tuple[Run, Drops]:
     run = simulated(problem, drops)
     if limit is None or run.peak <= limit:
         return run, drops
-    run, drops = _fitted(problem, limit, run, drops, Effort(_EFFORT_PER_STEP * problem.count), 0.2)
+    starts = [(run, drops), *_segments(problem, limit, run)]
+    found = []
+    for run, drops in starts:
+        effort = Effort(_EFFORT_PER_STEP * problem.count)
+        found.append(_fitted(problem, limit, run, drops, effort, 0.2))
+    run, drops = min(found, key=lambda each: _rank(each[0], limit))
     if run.peak <= limit:
         run, drops = _polished(problem, limit, run, drops)
     return run, drops
+
+
+def _rank(run: Run, limit: int) -> tuple[int, int]:
+    """Less is better: work of what fits, or else the peak."""
+    return (0, run.cost) if run.peak <= limit else (1, run.peak)
+
+
+def _segments(problem: Problem, limit: int, natural: Run) -> list[tuple[Run, Drops]]:
+    """The segments that come nearest to the limit from either side."""
+    found = [(simulated(problem, drops), drops) for drops in segmented(problem, natural)]
+    fitting = [each for each in found if each[0].peak <= limit]
+    others = [each for each in found if each[0].peak > limit]
+    fitting.sort(key=lambda each: each[0].cost)
+    others.sort(key=lambda each: each[0].peak)
+    return [*fitting[:1], *others[: _STARTS - len(fitting[:1])]]
 
 
 def _fitted(

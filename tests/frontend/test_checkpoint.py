@@ -17,12 +17,12 @@ def repeated(program: Any) -> int:
     return sum(node.op.name == "fused" and node.provenance.cause == "recompute" for node in nodes)
 
 
-def compared(plain: Step, marked: Step) -> tuple[Any, Any]:
+def compared(plain: Step, marked: Step, repeats: bool = True) -> tuple[Any, Any]:
     """Both programs, whose bits are equal, of which the second runs kernels again."""
     one, bits = plain.ran()
     other, same = marked.ran()
     assert bits == same
-    assert not repeated(one) and repeated(other)
+    assert not repeated(one) and bool(repeated(other)) == repeats
     return one, other
 
 
@@ -113,7 +113,8 @@ def test_gradients_taken_inside_are_part_of_the_function() -> None:
             fetches = [*gx.gradients(gx.sum(gx.square(wrap(force)(x))), [x])]
         return Step(graph, fetches, [x], [np.full((32, 32), 0.05, np.float32)])
 
-    compared(of(lambda f: f), of(gx.checkpoint))
+    # what only the derivative reads runs once, late
+    compared(of(lambda f: f), of(gx.checkpoint), repeats=False)
     # without a derivative from outside nothing is late
     with gx.Graph() as graph:
         x = gx.placeholder((32, 32), name="x")
