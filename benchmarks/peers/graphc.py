@@ -16,6 +16,7 @@ import numpy as np
 
 import graphc as gx
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
+from benchmarks.workloads import recurrences
 from benchmarks.workloads.base import EPSILON, GELU_CUBE, GELU_FACTOR, Arrays
 from benchmarks.workloads.definitions import (
     DAG_INPUTS,
@@ -189,7 +190,45 @@ def _training(peer: Graphc, inputs: Arrays, weights: Arrays) -> Prepared:
     return Prepared(call, losses_of(call, TRAINED_STEPS), begin, program.wait)
 
 
+def _repeated(step: Callable[..., Any], init: Any, trips: gx.Value, stacked: bool = False) -> Any:
+    """The last state, or all of them, of a recurrence."""
+
+    def body(state: Any, _: Any) -> tuple[Any, Any]:
+        following = step(state)
+        return following, following if stacked else None
+
+    last, states = gx.scan(body, init, length=trips.shape[0])
+    return states if stacked else last
+
+
+def _logistic(x: gx.Value, r: gx.Value, trips: gx.Value, stacked: bool = False) -> Any:
+    return _repeated(lambda now: recurrences.logistic(now, r), x, trips, stacked)
+
+
+def _lorenz(x: gx.Value, y: gx.Value, z: gx.Value, trips: gx.Value) -> list[gx.Value]:
+    return list(_repeated(recurrences.runge_kutta, (x, y, z), trips))
+
+
+def _lorenz_gradient(x: gx.Value, y: gx.Value, z: gx.Value, trips: gx.Value) -> list[gx.Value]:
+    first, second, third = _lorenz(x, y, z, trips)
+    found: list[gx.Value] = gx.gradients(gx.sum(first + second + third), [x, y, z])
+    return found
+
+
 Graphc.builders = {
+    "affine": _compiled(
+        lambda x, a, trips: _repeated(lambda now: recurrences.affine(now, a), x, trips)
+    ),
+    "affine_stacked": _compiled(
+        lambda x, a, trips: _repeated(lambda now: recurrences.affine(now, a), x, trips, True)
+    ),
+    "logistic": _compiled(_logistic),
+    "logistic_stacked": _compiled(lambda x, r, trips: _logistic(x, r, trips, True)),
+    "logistic_gradient": _compiled(
+        lambda x, r, trips: gx.gradients(gx.sum(_logistic(x, r, trips)), [x, r])
+    ),
+    "lorenz": _compiled(_lorenz),
+    "lorenz_gradient": _compiled(_lorenz_gradient),
     "pointwise": _compiled(_pointwise),
     "pointwise_approx": _compiled(_pointwise, fast_math=("approx",)),
     "relu_scale": _compiled(lambda x: gx.nn.relu(CHAIN_SCALE * x + CHAIN_SHIFT) * RELU_FACTOR),

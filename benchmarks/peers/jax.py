@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
+from benchmarks.workloads import recurrences
 from benchmarks.workloads.base import EPSILON, Arrays
 from benchmarks.workloads.definitions import (
     DAG_INPUTS,
@@ -155,7 +156,55 @@ def _training(peer: Peer, inputs: Any, weights: Any) -> Prepared:
     return Prepared(call, losses_of(call, TRAINED_STEPS), begin)
 
 
+def _repeated(step: Callable[..., Any], init: Any, trips: Any, stacked: bool = False) -> Any:
+    """The last state, or all of them, of a recurrence."""
+
+    def body(state: Any, _: Any) -> tuple[Any, Any]:
+        following = step(state)
+        return following, following if stacked else None
+
+    last, states = lax.scan(body, init, None, length=len(trips))
+    return states if stacked else last
+
+
+def _in_segments(step: Callable[..., Any], init: Any, trips: Any) -> Any:
+    """The last state; for a gradient one of each segment is kept, and the others made again."""
+    length = max(n for n in range(1, 101) if len(trips) % n == 0)
+
+    @jax.checkpoint
+    def segment(state: Any, _: Any) -> tuple[Any, None]:
+        return lax.scan(lambda now, _: (step(now), None), state, None, length=length)
+
+    return lax.scan(segment, init, None, length=len(trips) // length)[0]
+
+
+def _logistic(x: Any, r: Any, trips: Any, stacked: bool = False) -> Any:
+    return _repeated(lambda now: recurrences.logistic(now, r), x, trips, stacked)
+
+
+def _logistic_gradient(x: Any, r: Any, trips: Any) -> Any:
+    def total(x: Any, r: Any) -> Any:
+        return _in_segments(lambda now: recurrences.logistic(now, r), x, trips).sum()
+
+    return jax.grad(total, (0, 1))(x, r)
+
+
+def _lorenz_gradient(x: Any, y: Any, z: Any, trips: Any) -> Any:
+    return jax.grad(lambda s: sum(_in_segments(recurrences.runge_kutta, s, trips)).sum())((x, y, z))
+
+
 Jax.builders = {
+    "affine": _jitted(
+        lambda x, a, trips: _repeated(lambda now: recurrences.affine(now, a), x, trips)
+    ),
+    "affine_stacked": _jitted(
+        lambda x, a, trips: _repeated(lambda now: recurrences.affine(now, a), x, trips, True)
+    ),
+    "logistic": _jitted(_logistic),
+    "logistic_stacked": _jitted(lambda x, r, trips: _logistic(x, r, trips, True)),
+    "logistic_gradient": _jitted(_logistic_gradient),
+    "lorenz": _jitted(lambda x, y, z, trips: _repeated(recurrences.runge_kutta, (x, y, z), trips)),
+    "lorenz_gradient": _jitted(_lorenz_gradient),
     "pointwise": _jitted(_pointwise),
     "pointwise_approx": _jitted(_pointwise),
     "relu_scale": _jitted(lambda x: jax.nn.relu(CHAIN_SCALE * x + CHAIN_SHIFT) * RELU_FACTOR),

@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange
 
 from benchmarks.peers.base import Peer, Prepared, arrays_of
-from benchmarks.workloads import base, pointwise
+from benchmarks.workloads import base, pointwise, recurrences
 from benchmarks.workloads.base import Array, Arrays
 from benchmarks.workloads.pointwise import NORMAL_TERMS
 
@@ -32,10 +32,12 @@ class Numba(Peer):
 Results = Callable[[Mapping[str, Array]], tuple[Array, ...]]
 
 
-def _loop(results: Results, function: Callable[..., None]) -> Callable[[Any, Any, Any], Prepared]:
+def _loop(
+    results: Results, function: Callable[..., None], fastmath: bool = True
+) -> Callable[[Any, Any, Any], Prepared]:
     def build(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
         program = numba.njit(
-            function, fastmath=True, parallel=peer.threads > 1, error_model="numpy"
+            function, fastmath=fastmath, parallel=peer.threads > 1, error_model="numpy"
         )
         given = inputs | weights
         kept = results(given)
@@ -65,6 +67,56 @@ _EPSILON = _f(base.EPSILON)
 _RATE, _VOLATILITY = pointwise.RATE, pointwise.VOLATILITY
 _STEP, _NORMAL = pointwise.NORMAL_STEP, pointwise.NORMAL_SCALE
 _C0, _C1, _C2, _C3, _C4 = NORMAL_TERMS
+
+
+def _affine(x, a, trips, out):  # type: ignore[no-untyped-def]
+    state, rate = x.flat[0], a.flat[0]
+    for _ in range(trips.size):
+        state = rate * state + 0.5
+    out[0] = state
+
+
+def _affine_stacked(x, a, trips, out):  # type: ignore[no-untyped-def]
+    state, rate = x.flat[0], a.flat[0]
+    for n in range(trips.size):
+        state = rate * state + 0.5
+        out[n] = state
+
+
+def _logistic(x, r, trips, out):  # type: ignore[no-untyped-def]
+    out[:] = x
+    for _ in range(trips.size):
+        for lane in range(x.size):
+            out[lane] = r[lane] * out[lane] * (1.0 - out[lane])
+
+
+def _logistic_stacked(x, r, trips, out):  # type: ignore[no-untyped-def]
+    for lane in range(x.size):
+        out[0, lane] = r[lane] * x[lane] * (1.0 - x[lane])
+    for n in range(1, trips.size):
+        for lane in range(x.size):
+            out[n, lane] = r[lane] * out[n - 1, lane] * (1.0 - out[n - 1, lane])
+
+
+def _lorenz(x, y, z, trips, out_x, out_y, out_z):  # type: ignore[no-untyped-def]
+    h = recurrences.STEP
+    for lane in range(x.size):
+        a, b, c = x[lane], y[lane], z[lane]
+        for _ in range(trips.size):
+            ka, kb, kc = 10.0 * (b - a), a * (28.0 - c) - b, a * b - 8.0 / 3.0 * c
+            sa, sb, sc = ka, kb, kc
+            p, q, r = a + 0.5 * h * ka, b + 0.5 * h * kb, c + 0.5 * h * kc
+            ka, kb, kc = 10.0 * (q - p), p * (28.0 - r) - q, p * q - 8.0 / 3.0 * r
+            sa, sb, sc = sa + 2.0 * ka, sb + 2.0 * kb, sc + 2.0 * kc
+            p, q, r = a + 0.5 * h * ka, b + 0.5 * h * kb, c + 0.5 * h * kc
+            ka, kb, kc = 10.0 * (q - p), p * (28.0 - r) - q, p * q - 8.0 / 3.0 * r
+            sa, sb, sc = sa + 2.0 * ka, sb + 2.0 * kb, sc + 2.0 * kc
+            p, q, r = a + h * ka, b + h * kb, c + h * kc
+            ka, kb, kc = 10.0 * (q - p), p * (28.0 - r) - q, p * q - 8.0 / 3.0 * r
+            a += h / 6.0 * (sa + ka)
+            b += h / 6.0 * (sb + kb)
+            c += h / 6.0 * (sc + kc)
+        out_x[lane], out_y[lane], out_z[lane] = a, b, c
 
 
 def _increment(x, out):  # type: ignore[no-untyped-def]
@@ -211,6 +263,16 @@ def _sum(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
 
 
 Numba.builders = {
+    # a fused multiply-add in place of two operations would be another recurrence
+    "affine": _loop(lambda a: (np.empty(1),), _affine, fastmath=False),
+    "affine_stacked": _loop(
+        lambda a: (np.empty(len(a["trips"])),), _affine_stacked, fastmath=False
+    ),
+    "logistic": _loop(_like_x, _logistic, fastmath=False),
+    "logistic_stacked": _loop(
+        lambda a: (np.empty((len(a["trips"]), len(a["x"]))),), _logistic_stacked, fastmath=False
+    ),
+    "lorenz": _loop(lambda a: tuple(np.empty_like(a[n]) for n in "xyz"), _lorenz, fastmath=False),
     "pointwise": _loop(_like_x, _chain),
     "pointwise_approx": _loop(_like_x, _chain),
     "relu_scale": _loop(_like_x, _relu_scale),

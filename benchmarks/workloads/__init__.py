@@ -11,6 +11,7 @@ from benchmarks.workloads import (
     networks,
     pointwise,
     products,
+    recurrences,
     reductions,
     transforms,
 )
@@ -21,6 +22,7 @@ _FAMILIES = (
     reductions,
     movement,
     transforms,
+    recurrences,
     products,
     networks,
     calls,
