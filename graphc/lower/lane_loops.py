@@ -142,7 +142,9 @@ class _Nests:
         lanes = [value for value in self.results if value.shape]
         if shape and scalars:
             self._lane((), b.constant(0, int64), scalars)
-        if lanes or not shape:
+        if lanes and self._pays_in_blocks():
+            self._in_blocks(lanes)
+        elif lanes or not shape:
             with ExitStack() as loops:
                 self._lane(*self._opened(loops), lanes if shape else [*self.results])
         return b.finish()
@@ -153,24 +155,93 @@ class _Nests:
         if not self._tapes or not shape or shape[-1] == self._width:
             index = open_loops(b, self.outer, loops, shape)
             return index, index[-1] if shape else b.constant(0, int64)
-        *before, last = shape
-        outside = open_loops(b, self.outer, loops, before, "parallel")
-        block = open_loop(b, self.outer, loops, ceil_div(last, self._width), "parallel")
-        first = b.apply("multiply", block, b.dim(self._width))
-        left = b.apply("subtract", b.dim(last), first)
-        count = b.apply("minimum", left, b.dim(self._width))
+        outside, first, count = self._blocks(loops, self._width)
         place = open_loop(b, self.outer, loops, count, "vector")
         return (*outside, b.apply("add", first, place)), place
 
+    def _blocks(self, loops: ExitStack, width: Dim) -> tuple[Index, Var, Var]:
+        """Loops over blocks of lanes: the index before the last axis, the first lane of a block
+        along that axis, and how many there are."""
+        b, (*before, last) = self.b, self.body.shape
+        outside = open_loops(b, self.outer, loops, before, "parallel")
+        block = open_loop(b, self.outer, loops, ceil_div(last, width), "parallel")
+        first = b.apply("multiply", block, b.dim(width))
+        left = b.apply("subtract", b.dim(last), first)
+        return outside, first, b.apply("minimum", left, b.dim(width))
+
     def _lane(self, index: Index, place: Var, wanted: Sequence[Value]) -> None:
         """A lane, or the scalars alone, through all loops, and the results that are wanted."""
-        b, outer = self.b, self.outer
         for loop in self.body.loops.values():
             _Lane(self, loop, index, place).run(wanted)
+        self._store(index, wanted)
+
+    def _store(self, index: Index, wanted: Sequence[Value]) -> None:
+        """Writes what a lane has come to; rows of stacks are there."""
+        b, outer = self.b, self.outer
         for value in wanted:
             if value not in self._stacks:
                 at = index if value.shape else ()
                 b.store(self.results[value], flat_index(b, at, value.shape), outer.at(value, at))
+
+    # --- blocks of trips -------------------------------------------------------------------------
+
+    def _pays_in_blocks(self) -> bool:
+        """Whether rows of many lanes are read or written, so that a few lanes through all trips
+        would touch a page for each."""
+        loops = [*self.body.loops.values()]
+        if len(loops) != 1 or not self.body.shape:
+            return False
+        (loop,), last = loops, self.body.shape[-1]
+        trips = _Trips(loop)
+        most = trips.most
+        if trips.told is not None or (isinstance(most, int) and most < 2 * FUSION.block_trips):
+            return False
+        if isinstance(last, int) and last < FUSION.block_least_lanes:
+            return False
+        scalars = sum(not value.shape for value in loop.start)
+        # a row is at a place that a run computes, which nothing else of a body is
+        has_rows = any(node.op.lowering.reads == "picked" for node in loop.body.nodes)
+        return scalars == 1 and (has_rows or bool(self._stacks))
+
+    def _in_blocks(self, wanted: Sequence[Value]) -> None:
+        """A few trips of many lanes, then the next trips; variables are in scratch in between."""
+        b, (loop,) = self.b, self.body.loops.values()
+        most, trips = _Trips(loop).most, FUSION.block_trips
+        widest = max(value.dtype.bytes for value in loop.start if value.shape)
+        width = FUSION.block_bytes // widest
+        with ExitStack() as loops:
+            outside, first, count = self._blocks(loops, width)
+            held: dict[int, Buffer] = {}
+
+            def lane(inside: ExitStack) -> _Lane:
+                place = open_loop(b, self.outer, inside, count, "vector")
+                index = (*outside, b.apply("add", first, place))
+                return _Lane(self, loop, index, place)
+
+            with ExitStack() as inside:
+                one = lane(inside)
+                for number, var in one.first().items():
+                    type_ = TensorType(var.dtype, (width,))
+                    held[number] = b.buffer(f"v{number}", "scratch", type_)
+                    b.store(held[number], one.place, var)
+
+            def some(base: Var, number: Dim) -> None:
+                with ExitStack() as inside:
+                    one = lane(inside)
+                    variables = {n: b.load(buffer, one.place) for n, buffer in held.items()}
+                    for n, var in one.trips_from(variables, wanted, base, number).items():
+                        b.store(held[n], one.place, var)
+
+            with ExitStack() as blocks:
+                block = open_loop(b, self.outer, blocks, most // trips, "serial")
+                some(b.apply("multiply", block, b.constant(trips, int64)), trips)
+            whole = most // trips * trips
+            if whole != most:
+                some(b.dim(whole), most - whole)
+            with ExitStack() as inside:
+                one = lane(inside)
+                one.know({n: b.load(buffer, one.place) for n, buffer in held.items()})
+                self._store(one.index, wanted)
 
     def put(self, inner: Evaluator, own: Value, stack: Value, place: Var) -> None:
         """Tells an evaluator where a stack is that it has as a value of its own."""
@@ -208,32 +279,56 @@ class _Lane:
         ]
 
     def run(self, wanted: Sequence[Value]) -> None:
-        """All trips; tells the evaluator around the results."""
-        b, loop, outer = self.b, self.loop, self.nests.outer
-        body, results = loop.body, loop.node.outputs
+        """All trips."""
+        self.know(self.trips_from(self.first(), wanted, self.b.constant(0, int64), self.trips.most))
+
+    def first(self) -> dict[int, Var]:
+        """The variables before the first trip."""
+        outer, start = self.nests.outer, self.loop.start
+        return {number: outer.at(start[number], self._at(number)) for number in self.carried}
+
+    def know(self, variables: Mapping[int, Var]) -> None:
+        """Tells the evaluator around the loop what it gives."""
+        outer, results = self.nests.outer, self.loop.node.outputs
+        for number, var in variables.items():
+            outer.know(results[number], self._at(number), var)
+        last = self._count(self.b.dim(self.trips.most))
+        outer.know(results[self.trips.counter], (), last)
+
+    def trips_from(
+        self, variables: Mapping[int, Var], wanted: Sequence[Value], base: Var, number: Dim
+    ) -> dict[int, Var]:
+        """The variables behind some trips.
+
+        Args:
+            variables: before them.
+            wanted: the results, of whose stacks rows are written.
+            base: the number of the first trip.
+            number: how many there are at most.
+        """
+        b, body, results = self.b, self.loop.body, self.loop.node.outputs
         given = {*wanted, *self.nests.body.tapes}
-        stacks = [number for number in self.form.stacks if results[number] in given]
-        variables = {n: outer.at(loop.start[n], self._at(n)) for n in self.carried}
-        going = [] if self.trips.told is None else [self._goes_on(variables, None)]
+        stacks = [place for place in self.form.stacks if results[place] in given]
+        going = [] if self.trips.told is None else [self._goes_on(variables, base)]
         inner = self._inside(body)
-        for number in stacks:
-            self.nests.put(inner, body.inputs[number], results[number], self.place)
-        with b.loop(self.trips.most, "serial", [*variables.values(), *going]) as scope:
+        for place in stacks:
+            self.nests.put(inner, body.inputs[place], results[place], self.place)
+        with b.loop(number, "serial", [*variables.values(), *going]) as scope:
             inner.push()
-            self._know(inner, dict(zip(self.carried, scope.arguments, strict=False)), scope.index)
-            variables = {n: inner.at(body.outputs[n], self._at(n)) for n in self.carried}
+            trip = b.apply("add", base, scope.index)
+            self._know(inner, dict(zip(self.carried, scope.arguments, strict=False)), trip)
+            following = {n: inner.at(body.outputs[n], self._at(n)) for n in self.carried}
             # a trip reads rows as they were before it
-            rows = [self._row(inner, number) for number in stacks]
+            rows = [self._row(inner, place) for place in stacks]
             for buffer, where, element in rows:
                 b.store(buffer, where, element)
             if going:
                 scope.lasts = scope.arguments[-1]
-                going = [self._goes_on(variables, scope.index)]
-            scope.following = [*variables.values(), *going]
+                after = b.apply("add", trip, b.constant(1, int64))
+                going = [self._goes_on(following, after)]
+            scope.following = [*following.values(), *going]
             inner.pop()
-        for number, var in zip(self.carried, scope.results, strict=False):
-            outer.know(results[number], self._at(number), var)
-        outer.know(results[self.trips.counter], (), self._count(b.dim(self.trips.most)))
+        return dict(zip(self.carried, scope.results, strict=False))
 
     def _at(self, number: int) -> Index:
         """The index of the lane in a variable."""
@@ -264,13 +359,11 @@ class _Lane:
         b, start = self.b, self.loop.start[self.trips.counter]
         return b.cast(b.apply("add", trip, b.constant(self.trips.first, int64)), start.dtype)
 
-    def _goes_on(self, variables: Mapping[int, Var], trip: Var | None) -> Var:
-        """What says whether there is a trip behind this one, or a first one."""
-        b, told = self.b, self._inside(self.loop.condition)
+    def _goes_on(self, variables: Mapping[int, Var], trip: Var) -> Var:
+        """What says whether there is a trip of this number."""
+        told = self._inside(self.loop.condition)
         scalars = {n: var for n, var in variables.items() if not self.loop.start[n].shape}
-        one = b.constant(1, int64)
-        following = b.constant(0, int64) if trip is None else b.apply("add", trip, one)
-        self._know(told, scalars, following)
+        self._know(told, scalars, trip)
         assert self.trips.told is not None, "a condition ends the loop"
         return told.at(self.trips.told, ())
 

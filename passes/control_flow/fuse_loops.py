@@ -35,6 +35,7 @@ from graphc.ops.move.shape import broadcast_to_op
 from graphc.ops.pointwise.arithmetic import add_op
 from graphc.ops.pointwise.logic import bitwise_and_op, less_op
 from graphc.ops.source import constant_op, dim_op
+from passes.control_flow.counted_checks import without_proved_checks
 from passes.control_flow.regions import carried_count, with_captured
 from passes.infra.base import PassContext
 
@@ -55,7 +56,8 @@ def _fused(
 ) -> Sequence[Node]:
     """What takes the place of a loop, of whose results these are read; itself, if it is no loop of
     lanes."""
-    constants, moved = _with_constants_outside(node)
+    proved = without_proved_checks(WhileLoop(node, graph.producers.get))
+    constants, moved = _with_constants_outside(proved)
     loop = WhileLoop(moved, graph.producers.get)
     found = obstacle(loop)
     if found is not None:

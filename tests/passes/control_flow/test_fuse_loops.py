@@ -199,11 +199,27 @@ def test_lanes_are_shared_by_threads() -> None:
     run_both(gradients, fed(x, r), threads=2)
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("trips", "lanes"), [(16, 1024), (17, 1100), (40, 256), (3, 300), (33, 2048)]
+)
+def test_rows_of_many_lanes_are_written_by_blocks(trips: int, lanes: int, known: bool) -> None:
+    with gx.Graph():
+        x = gx.placeholder((lanes if known else "lanes",), "float64")
+        shape = (trips, lanes) if known else ("trips", "lanes")
+        rows = gx.placeholder(shape, "float64")
+        last, every = gx.scan(lambda c, row: (c * 0.5 + row, c), x, rows)
+    random = np.random.default_rng(trips)
+    feeds = {x: random.normal(size=lanes), rows: random.normal(size=(trips, lanes))}
+    executable = run_both([last, every], feeds, threads=2)
+    assert ("scratch %v" in executable.kernel_ir()) == (not known or trips >= 16)
+
+
 def test_lanes_and_trips_of_any_number() -> None:
     with gx.Graph():
-        x = gx.placeholder((None,), "float32")
-        rows = gx.placeholder((None, None), "float32")
-        last, every = gx.scan(lambda c, row: (gx.tanh(c + row.reshape(c.shape)),) * 2, x, rows)
+        x = gx.placeholder(("lanes",), "float32")
+        rows = gx.placeholder(("trips", "lanes"), "float32")
+        last, every = gx.scan(lambda c, row: (gx.tanh(c + row),) * 2, x, rows)
         (gradient,) = gx.gradients(every.sum(), [rows])
     random = np.random.default_rng(1)
     for trips, lanes in ((0, 3), (3, 0), (1, 1), (7, 33), (2, 200)):
@@ -211,4 +227,4 @@ def test_lanes_and_trips_of_any_number() -> None:
             x: random.normal(size=lanes).astype("float32"),
             rows: random.normal(size=(trips, lanes)).astype("float32"),
         }
-        run_both([last, every, gradient], feeds)
+        assert loops(run_both([last, every, gradient], feeds)) == 0
