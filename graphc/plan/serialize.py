@@ -91,7 +91,7 @@ class StoredKernel:
 
     @property
     def whole(self) -> Kernel:
-        """What the text describes, over these buffers; it has no lines of the user's."""
+        """What the text describes, over these buffers; sites have their lines beside it."""
         if self._whole is None:
             from graphc.kernel.parser import parse_kernel
 

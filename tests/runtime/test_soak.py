@@ -22,8 +22,8 @@ RESIDENT = 20_000
 """KB by which the resident set may grow."""
 
 
-@pytest.mark.parametrize("runs", [120, 10_000])
-@slow_unless(lambda runs: runs == 120)
+@pytest.mark.parametrize("runs", [100, 10_000])
+@slow_unless(lambda runs: runs == 100)
 def test_threads_on_one_session(runs: int) -> None:
     """8 threads run, assign, read and fork; each number is right, and each child goes on."""
     command = [*FORKING, str(SUPPORT / "soak.py"), "threads", str(runs)]
@@ -35,8 +35,8 @@ def test_threads_on_one_session(runs: int) -> None:
     assert failed == 0 and grown <= RESIDENT, done.stdout
 
 
-@pytest.mark.parametrize("kills", [3, 200])
-@slow_unless(lambda kills: kills == 3)
+@pytest.mark.parametrize("kills", [2, 200])
+@slow_unless(lambda kills: kills == 2)
 def test_a_kill_while_saving_loses_nothing(kills: int, tmp_path: Path) -> None:
     """The file is the old one or the new one, whole, wherever a process dies."""
     path = tmp_path / "values.safetensors"
@@ -61,8 +61,8 @@ def test_a_kill_while_saving_loses_nothing(kills: int, tmp_path: Path) -> None:
     assert before > kills // 2, "files were written"
 
 
-@pytest.mark.parametrize("count", [15, 500])
-@slow_unless(lambda count: count == 15)
+@pytest.mark.parametrize("count", [9, 500])
+@slow_unless(lambda count: count == 9)
 def test_interrupts_of_trainings_leave_variables_whole(count: int) -> None:
     """Variables have the bits of as many steps as they count, and the next step goes on."""
     whole, arrived = map(int, script_output("soak.py", "interrupts", count, 1).split())
