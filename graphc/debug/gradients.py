@@ -82,6 +82,11 @@ class Gradients:
     layers: tuple[LayerGradient, ...]
 
     @property
+    def _title(self) -> str:
+        count = "1 batch" if self.batches == 1 else f"{self.batches} batches"
+        return f"gradients of {self.loss} by layer, {count}"
+
+    @property
     def marked(self) -> tuple[LayerGradient, ...]:
         """The layers of which something is said."""
         return tuple(layer for layer in self.layers if layer.verdict)
@@ -89,7 +94,7 @@ class Gradients:
     def __str__(self) -> str:
         head, *rows = self.table()
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = [f"gradients of {self.loss} by layer, {self.batches} batches"]
+        lines = [self._title]
         for row in (head, *rows):
             name, *figures, verdict = row
             pairs = zip(figures, widths[1:-1], strict=True)
@@ -111,7 +116,11 @@ class Gradients:
         """
         from graphc.debug.report.gradients import write_gradients
 
-        write_gradients(self, path)
+        head, *rows = self.table()
+        places = ["" if each.where is None else each.where.brief for each in self.layers]
+        placed = [(row[0], place, *row[1:]) for row, place in zip(rows, places, strict=True)]
+        table = [(head[0], "line", *head[1:]), *placed]
+        write_gradients(path, self._title, table, [layer.rms for layer in self.layers])
 
 
 def _row(layer: LayerGradient) -> tuple[str, ...]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from graphc.base.paths import FileUse, check_writable
 from graphc.debug.report.page import style
 from graphc.ir.draw.svg import text
-
-if TYPE_CHECKING:
-    from graphc.debug.gradients import Gradients
 
 _DECADES = 12
 """Powers of ten that a bar shows, up to the largest one."""
@@ -47,8 +44,16 @@ $ROWS
 """
 
 
-def write_gradients(found: Gradients, path: str | os.PathLike[str]) -> None:
+def write_gradients(
+    path: str | os.PathLike[str], title: str, table: Sequence[Sequence[str]], sizes: Sequence[float]
+) -> None:
     """Writes the page.
+
+    Args:
+        path: the file.
+        title: of the page.
+        table: its head and a row for each layer; the last cell says what is to be said of it.
+        sizes: for each layer that of its gradient, which the bars show.
 
     Raises:
         GraphError: for what is no path.
@@ -56,22 +61,20 @@ def write_gradients(found: Gradients, path: str | os.PathLike[str]) -> None:
     """
     check_writable(path, "a report")
     with FileUse(path, "a report", "written") as name:
-        Path(name).write_text(page_of_gradients(found), encoding="utf-8")
+        Path(name).write_text(_page(title, table, sizes), encoding="utf-8")
 
 
-def page_of_gradients(found: Gradients) -> str:
-    """The HTML of the page; names are escaped."""
-    head, *rows = found.table()
-    logs = [math.log10(layer.rms) if layer.rms > 0 else -math.inf for layer in found.layers]
+def _page(title: str, table: Sequence[Sequence[str]], sizes: Sequence[float]) -> str:
+    """The HTML of the page; all texts are escaped."""
+    head, *rows = table
+    logs = [math.log10(size) if size > 0 else -math.inf for size in sizes]
     top = max(logs, default=0.0)
-    lines = [_line([*map(text, head[:-1]), "", ""], "th", "")]
-    for layer, row, size in zip(found.layers, rows, logs, strict=True):
+    lines = [_line([*map(text, head[:-1]), "", text(head[-1])], "th", "")]
+    for row, size in zip(rows, logs, strict=True):
         share = max(0.0, 1 - (top - size) / _DECADES) if math.isfinite(size) else 0.0
         bar = f'<span style="width: {share:.1%}"></span>'
-        name = text(f"{row[0]} ({layer.where.brief})" if layer.where is not None else row[0])
-        cells = [name, *map(text, row[1:-1]), bar, text(row[-1])]
-        lines.append(_line(cells, "td", ' class="marked"' if layer.verdict else ""))
-    title = f"Gradients of {found.loss} by layer, {found.batches} batches"
+        cells = [*map(text, row[:-1]), bar, text(row[-1])]
+        lines.append(_line(cells, "td", ' class="marked"' if row[-1] else ""))
     parts = {
         "TITLE": text(title),
         "STYLE": style(),
@@ -91,4 +94,4 @@ def _line(cells: list[str], kind: str, attribute: str) -> str:
     return f"<tr{attribute}>{''.join(made)}</tr>"
 
 
-__all__ = ["page_of_gradients", "write_gradients"]
+__all__ = ["write_gradients"]
