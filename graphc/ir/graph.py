@@ -107,8 +107,9 @@ class Node:
         return self.may_fail or any(node.may_fail for node in inner)
 
     def with_inputs(self, inputs: Sequence[Value]) -> Node:
-        """The node over other operands; the identical one if they are its own."""
-        if all(starmap(operator.is_, zip(inputs, self.inputs, strict=True))):
+        """The node over other operands, perhaps of another number; the identical one if they are
+        its own."""
+        if len(inputs) == len(self.inputs) and all(map(operator.is_, inputs, self.inputs)):
             return self
         return Node(
             self.op, tuple(inputs), self.attrs, self.outputs, self.regions, self.provenance

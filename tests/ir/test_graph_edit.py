@@ -32,6 +32,17 @@ def _operations() -> Iterator[None]:
         yield
 
 
+def test_a_node_over_other_operands() -> None:
+    """The identical one over its own; operations of any number of operands take fewer, too."""
+    with gx.Graph() as graph:
+        x, y = (gx.placeholder((2,)) for _ in range(2))
+        made = gx.concatenate([x, y])
+    joined = graph.producer(made)
+    assert joined is not None and joined.with_inputs([x, y]) is joined
+    for other in ([y, x], [x]):
+        assert [*map(id, joined.with_inputs(other).inputs)] == [*map(id, other)]
+
+
 def sample() -> Graph:
     return parse_graph(
         """
