@@ -20,6 +20,8 @@ _MOST_STEPS = 400
 """A value for which more steps would have to run again is kept."""
 
 _MOST_ROUNDS_WITHOUT_GAIN = 25
+_MOST_REFUSALS = 6
+"""So many repetitions in a row that can't be left out are tried."""
 
 
 def fitted(
@@ -202,39 +204,68 @@ class _Candidates:
 def given_back(
     problem: Problem, limit: int, run: Run, drops: Drops, effort: Effort
 ) -> tuple[Run, Drops]:
-    """The plan with drops taken back where there is room for them, dearest first."""
+    """The plan with drops taken back where there is room for them, dearest first.
+
+    As many as their own account has room for are taken back at once, half as many if that was too
+    much.
+    """
     drops = [list(points) for points in drops]
     refused: set[tuple[int, int]] = set()
-    while True:
-        for step, place, found in _room(problem, limit, run):
-            if (step, run.stages[place]) in refused:
-                continue
-            if not effort.spend(len(run.sequence)):
-                return run, drops
-            before = {gap.value: drops[gap.value] for gap in found}
-            for gap in found:
+    most, vain = problem.count, 0
+    while vain < _MOST_REFUSALS and effort.spend(len(run.sequence)):
+        chosen = _together(problem, limit, run, refused, most)
+        if not chosen:
+            break
+        before = {gap.value: drops[gap.value] for _, _, kept in chosen for gap in kept}
+        for _, _, kept in chosen:
+            for gap in kept:
                 begin, end = run.stages[gap.begin], run.stages[gap.end]
                 always = problem.always.get(gap.value, ())
                 drops[gap.value] = [
                     at for at in drops[gap.value] if at in always or not begin <= at < end
                 ]
-            trial = simulated(problem, drops)
-            if trial.peak <= limit and trial.cost < run.cost:
-                run = trial
-                break
+        trial = simulated(problem, drops)
+        if trial.peak <= limit and trial.cost < run.cost:
+            run, most, vain = trial, problem.count, 0
+            continue
+        drops = [before.get(value, points) for value, points in enumerate(drops)]
+        if len(chosen) == 1:
+            ((step, place, _),) = chosen
             refused.add((step, run.stages[place]))
-            for value, points in before.items():
-                drops[value] = points
-        else:
-            return run, drops
+            vain += 1
+        most = max(1, len(chosen) // 2)
+    return run, drops
 
 
-def _room(problem: Problem, limit: int, run: Run) -> list[tuple[int, int, list[Gap]]]:
-    """Repetitions that may be left out: the step, its place, and where its results would be kept;
-    dearest first."""
+_Kept = tuple[int, int, list[Gap]]
+"""A repetition that may be left out: the step, its place, and where its results would be kept."""
+
+
+def _together(
+    problem: Problem, limit: int, run: Run, refused: set[tuple[int, int]], most: int
+) -> list[_Kept]:
+    """Repetitions that may be left out at once, as far as can be told from the profile."""
+    expected = run.profile.copy()
+    chosen: list[_Kept] = []
+    for step, place, kept in _room(problem, limit, run):
+        if len(chosen) == most:
+            break
+        sizes = [problem.size[gap.value] for gap in kept]
+        begin = min(gap.begin for gap in kept) + 1
+        least = min(sizes) if not chosen else sum(sizes)
+        fits = int(expected[begin:place].max(initial=0)) + least <= limit
+        if fits and (step, run.stages[place]) not in refused:
+            for gap, size in zip(kept, sizes, strict=True):
+                expected[gap.begin + 1 : place] += size
+            chosen.append((step, place, kept))
+    return chosen
+
+
+def _room(problem: Problem, limit: int, run: Run) -> list[_Kept]:
+    """Repetitions that may be left out, dearest first."""
     again = set(run.again)
     touched: dict[int, int] = {}
-    options: list[tuple[int, int, list[Gap]]] = []
+    options: list[_Kept] = []
     for place, step in enumerate(run.sequence):
         if place in again:
             kept = [Gap(v, touched[v], place) for v in problem.makes[step] if v in touched]

@@ -15,6 +15,9 @@ _EFFORT_PER_STEP = 300
 _POLISH_PER_STEP = 60
 """How often after that, to better what was found."""
 
+_LEAST_POLISH = 20_000
+"""Steps looked at, at least, so that small plans are bettered too."""
+
 _STARTS = 2
 """So many plans for chains are brought to the limit."""
 
@@ -67,7 +70,7 @@ def _polished(problem: Problem, limit: int, run: Run, drops: Drops) -> tuple[Run
     """A plan that is no worse: what was decided about some neighbours is forgotten, and decided
     anew."""
     source = random.Random(0)
-    effort = Effort(_POLISH_PER_STEP * problem.count)
+    effort = Effort(max(_LEAST_POLISH, _POLISH_PER_STEP * problem.count))
     first = problem.first_plan()
     for _ in range(_TRIES):
         if not run.again or not effort.remaining:
