@@ -28,7 +28,7 @@ from graphc.ir.dims.expressions import at_hint
 from graphc.kernel.analysis.aliasing import safe_pairs
 from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
 from passes.plan.in_place import May
-from passes.plan.slot_flow import PART, WRITE, Flow, shown
+from passes.plan.slot_flow import PART, WRITE, Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class _Classes:
         ]
         for slot in kept:
             self._can[slot] = False
-        self._shown = shown(plan)
+        self._shown = {*flow.shown}
 
     def root(self, slot: int) -> int:
         """The representative of a slot."""

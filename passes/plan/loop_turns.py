@@ -26,7 +26,7 @@ from math import lcm
 from graphc.base.tuning.fusion import MEMORY
 from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
 from passes.plan.copy_elision import Moved
-from passes.plan.slot_flow import Flow, shown
+from passes.plan.slot_flow import Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _rotation(
     wanted = {new: old for new, old in content.items() if new != old and is_live(new, start)}
     follows: dict[int, int] = {}
     # in a cycle each slot comes to stand for all others
-    same_shapes = not shown(plan).isdisjoint({*wanted, *wanted.values()})
+    same_shapes = not flow.shown.isdisjoint({*wanted, *wanted.values()})
     for new, old in wanted.items():
         slots = plan.slots[new], plan.slots[old]
         alike = slots[0].type.dtype is slots[1].type.dtype and slots[0].bytes == slots[1].bytes

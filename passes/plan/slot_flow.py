@@ -17,14 +17,6 @@ READ, WRITE, PART = 1, 2, 4
 """How a step touches a slot: a part that is written leaves the rest of it as it was."""
 
 
-def shown(plan: Plan) -> set[int]:
-    """The slots whose shapes Python functions see; to all else a slot is so many elements."""
-    return {
-        slot for step in plan.steps if isinstance(step, HostCall)
-        for slot in (*step.given, *step.made)
-    }  # fmt: skip
-
-
 class Flow:
     """The flow of a plan, as far as copies matter to it.
 
@@ -32,6 +24,7 @@ class Flow:
         slots: those that copies read or write, each with its bit.
         touches: for each of these slots, how each step touches it.
         steps_of: for each of these slots, the steps that touch it, in order.
+        shown: the slots whose shapes Python functions see; to all else a slot is so many elements.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -52,6 +45,10 @@ class Flow:
                 found = self.touches[slot]
                 found[position] = found.get(position, 0) | how
         self.steps_of = {slot: [*found] for slot, found in self.touches.items()}
+        self.shown = {
+            slot for step in plan.steps if isinstance(step, HostCall)
+            for slot in (*step.given, *step.made)
+        }  # fmt: skip
         starts = {0, len(plan.steps)}
         for position, step in enumerate(plan.steps):
             if isinstance(step, (Branch, Jump)):
@@ -152,4 +149,4 @@ def _loops_around(
     return result
 
 
-__all__ = ["PART", "READ", "WRITE", "Flow", "shown"]
+__all__ = ["PART", "READ", "WRITE", "Flow"]
