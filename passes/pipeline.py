@@ -49,6 +49,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(prune_regions, regions=False),
     Step(cse),
     Step(merge_loops),
+    Step(dce, regions=False),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names, inexact=ALGEBRA.inexact),
     Step(known_branches, parts=BRANCHES, regions=False),
@@ -88,6 +89,8 @@ PLACED = next(place for place, step in enumerate(PIPELINE) if step.run is recomp
 
 ORDER: tuple[Before | Needs, ...] = (
     Needs("canonicalize", "widen", "rules are about the dtypes that are computed in"),
+    Before("merge_loops", "dce", "a loop that is run again carries all that the first one does"),
+    Needs("simplify", "dce", "almost half of what derivatives of loops carry is needed by nobody"),
     Needs("decompose", "dce", "decomposing what nobody needs is work for nothing"),
     Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
