@@ -77,7 +77,8 @@ def within_limit(context: PassContext, place: Callable[[], Placed]) -> Placed:
         placed = attempts.made(aim)
         # launches that run at the same time take more
         attempts.one_by_one()
-    while placed.peak > limit and attempts.left:
+    # below optimize=2, or switched off, nothing is planned
+    while placed.peak > limit and attempts.left and context.recomputed is not None:
         placed = attempts.made(aim)
         aim *= min(_MARGIN, limit / placed.peak)
     best = attempts.best(limit)

@@ -27,7 +27,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     Values made inside are dropped after their last use outside of the function's own derivative,
     which computes them again from what goes into the function. Results have the same bits. Calls
     may be nested, read values from outside, and be differentiated any number of times, also within
-    the bodies of loops. What ``optimize`` below 2 compiles keeps everything.
+    the bodies of loops. What ``optimize`` below 2 compiles keeps everything, and so does what is
+    loaded from a file of ``gx.save``, which doesn't say which calls there were.
 
     Args:
         function: builds values from its arguments, which are of any kind.
