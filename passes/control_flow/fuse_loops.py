@@ -16,17 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.attributes import Payload
-from graphc.ir.dims.expressions import at_hint
+from graphc.ir.dims.choice import dim_max
+from graphc.ir.dims.expressions import Dim, at_hint, product
 from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.scalar import PRIMITIVES
 from graphc.ops.control import while_op
 from graphc.ops.fused import fused_op
 from graphc.ops.lane_loops import LaneForm, lane_form, obstacle
@@ -38,6 +41,8 @@ from graphc.ops.source import constant_op, dim_op
 from passes.control_flow.counted_checks import without_proved_checks
 from passes.control_flow.regions import carried_count, with_captured
 from passes.infra.base import PassContext
+
+REPEATED = "each lane would compute functions of what lanes share"
 
 
 def fuse_loops(graph: Graph, context: PassContext) -> Graph:
@@ -63,23 +68,65 @@ def _fused(
     if found is not None:
         context.decline(fuse_loops.__name__, node, found)
         return (node,)
+    form = lane_form(loop)
+    if _repeats_much(loop, form):
+        context.decline(fuse_loops.__name__, node, REPEATED)
+        return (node,)
     if not context.decide(fuse_loops.__name__, node):
         return (node,)
-    form, trips = lane_form(loop), loop.size(loop.counter())
-    most = _most_trips(loop, form)
-    if trips is None or at_hint(trips) > most:
-        return *constants, _in_turns(moved, form, most)
+    trips, most = loop.size(loop.counter()), _most_trips(loop, form)
+    if trips is None or at_hint(trips) > most.expected:
+        return *constants, _in_turns(moved, form, most.dim)
     places = [p for p, v in enumerate(node.outputs) if v in read or p in form.stacks]
     return *constants, _kernel(loop, form, places)
 
 
-def _most_trips(loop: WhileLoop, form: LaneForm) -> int:
+class _Most(NamedTuple):
+    """Trips that one launch may run.
+
+    Attributes:
+        dim: how many, in a run.
+        expected: how many, with many lanes where their number is symbolic.
+    """
+
+    dim: Dim
+    expected: int
+
+
+def _most_trips(loop: WhileLoop, form: LaneForm) -> _Most:
     """Trips that one launch may run."""
-    elements = 1
-    for dim in form.shape:
-        elements *= at_hint(dim)
-    work = len(loop.body.nodes) * max(elements, FUSION.loop_least_lanes)
-    return max(1, FUSION.loop_work // work)
+    work = sum(map(_work, loop.body.nodes))
+
+    def most(lanes: Dim) -> Dim:
+        return dim_max(1, FUSION.loop_work // (work * dim_max(FUSION.loop_least_lanes, lanes)))
+
+    return _Most(most(product(form.shape)), at_hint(most(_expected_lanes(form))))
+
+
+def _expected_lanes(form: LaneForm) -> int:
+    """How many lanes there are; many, if their number is symbolic."""
+    lanes = product(form.shape)
+    return lanes if isinstance(lanes, int) else FUSION.loop_symbolic_lanes
+
+
+def _work(node: Node) -> int:
+    """What an element takes, in operations."""
+    if not node.op.is_heavy:
+        return 1
+    primitive = PRIMITIVES.get(node.op.name)
+    return FUSION.loop_function * (1 if primitive is None else primitive.weight)
+
+
+def _repeats_much(loop: WhileLoop, form: LaneForm) -> bool:
+    """Whether elementary functions of what many lanes share would be computed by each of them."""
+    lanes = _expected_lanes(form)
+    repeated = sum(
+        _work(node)
+        for node in loop.body.nodes
+        if node.op.is_heavy and node.output.shape != form.shape
+        if at_hint(product(node.output.shape)) < lanes
+    )
+    return repeated * lanes > FUSION.loop_repeated
 
 
 def _with_constants_outside(node: Node) -> tuple[list[Node], Node]:
@@ -182,7 +229,7 @@ class LoopBody:
 # --- several kernels, in turns -------------------------------------------------------------------
 
 
-def _in_turns(node: Node, form: LaneForm, most: int) -> Node:
+def _in_turns(node: Node, form: LaneForm, most: Dim) -> Node:
     """The loop with at most so many of its trips in a kernel, which one trip of it runs."""
     condition, body = node.regions
     count = carried_count(node)
@@ -198,11 +245,11 @@ def _in_turns(node: Node, form: LaneForm, most: int) -> Node:
     return replace(node, regions=(condition, turn))
 
 
-def _limited(node: Node, most: int) -> Node:
+def _limited(node: Node, most: Dim) -> Node:
     """The loop with a counter of its trips before its variables, of which there are few."""
     condition, body = node.regions
     type_ = TensorType(int64, ())
-    own, bound, goes_on = Value(type_), _constant(np.int64(most), type_), condition.outputs[0]
+    own, bound, goes_on = Value(type_), _size(most, type_), condition.outputs[0]
     below = _made(less_op, own, bound.output)
     both = _made(bitwise_and_op, below.output, goes_on)
     nodes = [*condition.nodes, bound, below, both]
@@ -226,6 +273,12 @@ def _limited(node: Node, most: int) -> Node:
 
 def _constant(array: np.ndarray | np.generic, type_: TensorType) -> Node:
     return Node(constant_op, (), {"value": Payload(np.asarray(array))}, (Value(type_),))
+
+
+def _size(dim: Dim, type_: TensorType) -> Node:
+    if isinstance(dim, int):
+        return _constant(np.int64(dim), type_)
+    return Node(dim_op, (), {"dim": dim}, (Value(type_),))
 
 
 def _made(op: OpDef, *operands: Value) -> Node:

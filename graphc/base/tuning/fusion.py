@@ -47,6 +47,17 @@ class FusionTuning(NamedTuple):
     """Elements that the trips of a loop compute in one launch, at most: up to a few tenths of a
     second, after which a run can be interrupted."""
 
+    loop_function: int = 32
+    """Operations that an elementary function takes, in that work."""
+
+    loop_symbolic_lanes: int = 1 << 16
+    """Lanes that a symbolic number of them is taken for, where too many would be worse than too
+    few."""
+
+    loop_repeated: int = 1 << 17
+    """Operations up to which a trip may compute anew for each lane what lanes share. Lanes side by
+    side share scalars, so 4,096 lanes take 128 functions more, as long as a launch."""
+
     tape_bytes: int = 512
     """Bytes of a row of a tape, over the variables that a loop carries: as many lanes have tapes in
     scratch as run side by side."""

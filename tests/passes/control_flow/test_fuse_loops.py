@@ -45,6 +45,17 @@ def kernels(executable: Any) -> list[str]:
     return re.findall(r'kernel "(loop_\w*)"', executable.kernel_ir())
 
 
+def reason(executable: Any) -> str:
+    """What the decision about the one loop says."""
+    (found,) = [
+        decision.reason
+        for record in executable.passes
+        for decision in record.decisions
+        if decision.rule == "fuse_loops"
+    ]
+    return str(found)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_loops(seed: int, shape: tuple[int, ...]) -> None:
@@ -123,13 +134,7 @@ def test_a_body_whose_lanes_meet_stays_a_loop() -> None:
         y = gx.fori_loop(0, 5, lambda i, c: c / c.sum(), x)
     executable = run_both([y], {x: np.arange(1.0, 5.0)})
     assert loops(executable) == 1
-    (reason,) = [
-        decision.reason
-        for record in executable.passes
-        for decision in record.decisions
-        if decision.rule == "fuse_loops"
-    ]
-    assert reason == "reduce_sum: no loop over lanes computes it"
+    assert reason(executable) == "reduce_sum: no loop over lanes computes it"
 
 
 def test_trips_that_nobody_knows_run_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +148,27 @@ def test_trips_that_nobody_knows_run_in_turns(monkeypatch: pytest.MonkeyPatch) -
         executable = run_both([y], {x: np.arange(3.0), n: np.int64(trips)})
         assert loops(executable) == 1
         assert len(kernels(executable)) == 1
+
+
+def test_any_number_of_lanes_runs_in_turns_that_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = fusion.FUSION._replace(loop_work=300)
+    monkeypatch.setattr("passes.control_flow.fuse_loops.FUSION", tuning)
+    with gx.Graph():
+        x = gx.placeholder(("lanes",), "float64")
+        y = gx.fori_loop(0, 9, lambda i, c: c * 0.5 + 1.0, x)
+    for lanes in (0, 1, 40, 1000):
+        executable = run_both([y], {x: np.arange(float(lanes))})
+        assert loops(executable) == 1
+        assert len(kernels(executable)) == 1
+
+
+@pytest.mark.parametrize("lanes", [10**5, "lanes"])
+def test_functions_that_many_lanes_share_are_not_computed_by_each(lanes: int | str) -> None:
+    with gx.Graph():
+        x = gx.placeholder((lanes,), "float64")
+        y = gx.fori_loop(0, 9, lambda i, c: c * gx.sin(i.astype("float64")), x)
+    executable = run_both([y], {x: np.arange(1e5)})
+    assert reason(executable) == "each lane would compute functions of what lanes share"
 
 
 def test_a_condition_ends_a_loop_inside_a_kernel() -> None:
