@@ -13,6 +13,7 @@ from passes.control_flow.known_branches import known_branches
 from passes.control_flow.loop_invariants import loop_invariants
 from passes.control_flow.merge_loops import merge_loops
 from passes.control_flow.prune_regions import prune_regions
+from passes.control_flow.spent_rows import spent_rows
 from passes.fusion.fusion import PARTS as FUSION
 from passes.fusion.fusion import fusion
 from passes.graph.canonicalize import canonicalize
@@ -73,6 +74,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(relax, parts=RELAXED.names, inexact=RELAXED.inexact),
     Step(layout, level=2),
     Step(concat_in_place, level=1),
+    Step(spent_rows, level=1),
     Step(fuse_loops, level=1),
     Step(join_loops, level=1),
     Step(fusion, required=True, parts=FUSION, level=1),
@@ -119,6 +121,8 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("concat_in_place", "move_views", "slices of concatenations are taken of their pieces"),
     Needs("concat_in_place", "layout", "which pieces have kernels of their own is settled by then"),
     Before("concat_in_place", "fusion", "the kernel that computes a piece puts it in its place"),
+    Needs("spent_rows", "dce", "it asks who reads a loop's results"),
+    Before("spent_rows", "fuse_loops", "what is captured may be computed in a loop's kernel"),
     Needs("fuse_loops", "decompose", "a kernel runs core operations"),
     Needs("fuse_loops", "loop_invariants", "what is invariant is computed once, and not by a lane"),
     Needs("join_loops", "fuse_loops", "loops are joined that are kernels"),

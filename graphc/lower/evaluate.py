@@ -32,6 +32,7 @@ class Evaluator:
         buffers: where region inputs, and values saved in scratch, are loaded from.
         places: where in its buffer the element at an index is, of values that don't lie there in
             the order of their indices.
+        elsewhere: what gives the element at an index, of values that are computed outside.
     """
 
     def __init__(self, builder: KernelBuilder, region: Graph) -> None:
@@ -40,6 +41,7 @@ class Evaluator:
         self._producers = region.producers
         self.buffers: dict[Value, Buffer] = {}
         self.places: dict[Value, Callable[[Index], Var]] = {}
+        self.elsewhere: dict[Value, Callable[[Index], Var]] = {}
         self._scopes: list[dict[Key, Var]] = [{}]
         # the shape that the index of a value runs over, where it is another than the value's own
         self._over: dict[Key, Shape] = {}
@@ -95,6 +97,9 @@ class Evaluator:
         buffer = self.buffers.get(value)
         if buffer is not None:
             self._set(key, self.b.load(buffer, self.place(value, index)))
+            return ()
+        if value in self.elsewhere:
+            self._set(key, self.elsewhere[value](index))
             return ()
         node = self._producers.get(value)
         if node is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.dims.expressions import Dim, ceil_div
@@ -75,6 +76,7 @@ class _Nests:
 
     Attributes:
         begun: by the number of a result that is a stack with first rows, that of their operand.
+        tapes: scratch for the stacks that are no results.
     """
 
     def __init__(self, region: Graph, role: Role) -> None:
@@ -101,32 +103,32 @@ class _Nests:
             self.results[value] = b.buffer(f"y{number}", of, value.type)
         self._stacks = stack_of.keys()
         self._copied = self.begun if role == "out" else {}
-        self._width, self._tapes = self._made_tapes()
+        self.outer.buffers.update({v: self.results[v] for v in self._stacks if v in self.results})
+        self._width, self.tapes = self._made_tapes()
 
     def _made_tapes(self) -> tuple[Dim, dict[Value, Buffer]]:
         """The lanes of a block, and scratch for the tapes of one."""
-        body, shape = self.body, self.body.shape
-        if not body.tapes or not shape:
+        shape = self.body.shape
+        tapes = [value for value in self._stacks if value in self.body.read]
+        tapes = [value for value in tapes if value not in self.results]
+        if not tapes or not shape:
             width: Dim = 1
         else:
-            width = self._block()
+            width = self._block(max(value.dtype.bytes for value in tapes))
             if isinstance(shape[-1], int) and shape[-1] <= width:
                 width = shape[-1]
-        tapes = {
-            value: self.b.buffer(
-                f"tape{number}", "scratch", TensorType(value.dtype, (value.shape[0], width))
-            )
-            for number, value in enumerate(v for v in self._stacks if v in body.tapes)
+        types = [TensorType(value.dtype, (value.shape[0], width)) for value in tapes]
+        return width, {
+            value: self.b.buffer(f"tape{number}", "scratch", type_)
+            for number, (value, type_) in enumerate(zip(tapes, types, strict=True))
         }
-        return width, tapes
 
-    def _block(self) -> int:
-        """Lanes of a block: as many as run side by side."""
+    def _block(self, widest: int) -> int:
+        """Lanes of a block: as many as run side by side, of elements of so many bytes."""
         counts = [
             len(loop.start) - len(self.body.forms[node].stacks) - 1
             for node, loop in self.body.loops.items()
         ]
-        widest = max(value.dtype.bytes for value in self.body.tapes)
         lanes = FUSION.tape_bytes // (widest * max(1, *counts))
         return max(16, 1 << lanes.bit_length() - 1)
 
@@ -152,7 +154,7 @@ class _Nests:
     def _opened(self, loops: ExitStack) -> tuple[Index, Var]:
         """Loops over all lanes: the index of one, and its place in its block."""
         b, shape = self.b, self.body.shape
-        if not self._tapes or not shape or shape[-1] == self._width:
+        if not self.tapes or not shape or shape[-1] == self._width:
             index = open_loops(b, self.outer, loops, shape)
             return index, index[-1] if shape else b.constant(0, int64)
         outside, first, count = self._blocks(loops, self._width)
@@ -171,6 +173,8 @@ class _Nests:
 
     def _lane(self, index: Index, place: Var, wanted: Sequence[Value]) -> None:
         """A lane, or the scalars alone, through all loops, and the results that are wanted."""
+        for value, tape in self.tapes.items():
+            self._place(self.outer, value, tape, place)
         for loop in self.body.loops.values():
             _Lane(self, loop, index, place).run(wanted)
         self._store(index, wanted)
@@ -243,13 +247,20 @@ class _Nests:
                 one.know({n: b.load(buffer, one.place) for n, buffer in held.items()})
                 self._store(one.index, wanted)
 
-    def put(self, inner: Evaluator, own: Value, stack: Value, place: Var) -> None:
-        """Tells an evaluator where a stack is that it has as a value of its own."""
-        if stack not in self._tapes:
-            inner.buffers[own] = self.results[stack]
-            return
-        inner.buffers[own] = tape = self._tapes[stack]
-        inner.places[own] = lambda index: flat_index(self.b, (index[0], place), tape.type.shape)
+    def put(self, inner: Evaluator, own: Value, value: Value, place: Var) -> None:
+        """Tells an evaluator inside a loop where a value is that it has as one of its own."""
+        outer = self.outer
+        if value in self.tapes:
+            self._place(inner, own, self.tapes[value], place)
+        elif value in outer.buffers or value in self._stacks:
+            inner.buffers[own] = outer.buffers[value]
+        else:
+            inner.elsewhere[own] = partial(outer.at, value)
+
+    def _place(self, evaluator: Evaluator, value: Value, tape: Buffer, place: Var) -> None:
+        """Tells an evaluator that a value is a tape, of which a lane has this column."""
+        evaluator.buffers[value] = tape
+        evaluator.places[value] = lambda at: flat_index(self.b, (at[0], place), tape.type.shape)
 
 
 class _Lane:
@@ -307,14 +318,16 @@ class _Lane:
             number: how many there are at most.
         """
         b, body, results = self.b, self.loop.body, self.loop.node.outputs
-        given = {*wanted, *self.nests.body.tapes}
+        given = self.nests.tapes.keys() | set(wanted)
         stacks = [place for place in self.form.stacks if results[place] in given]
         going = [] if self.trips.told is None else [self._goes_on(variables, base)]
         inner = self._inside(body)
         for place in stacks:
             self.nests.put(inner, body.inputs[place], results[place], self.place)
+        outer = self.nests.outer
         with b.loop(number, "serial", [*variables.values(), *going]) as scope:
             inner.push()
+            outer.push()
             trip = b.apply("add", base, scope.index)
             self._know(inner, dict(zip(self.carried, scope.arguments, strict=False)), trip)
             following = {n: inner.at(body.outputs[n], self._at(n)) for n in self.carried}
@@ -327,6 +340,7 @@ class _Lane:
                 after = b.apply("add", trip, b.constant(1, int64))
                 going = [self._goes_on(following, after)]
             scope.following = [*following.values(), *going]
+            outer.pop()
             inner.pop()
         return dict(zip(self.carried, scope.results, strict=False))
 
@@ -336,15 +350,9 @@ class _Lane:
 
     def _inside(self, region: Graph) -> Evaluator:
         """An evaluator of a region of the loop, with what that captures."""
-        inner, loop, nests = Evaluator(self.b, region), self.loop, self.nests
+        inner, loop = Evaluator(self.b, region), self.loop
         for own, value in zip(region.inputs[loop.count :], loop.captured, strict=True):
-            if value in nests.outer.buffers:
-                inner.buffers[own] = nests.outer.buffers[value]
-            elif value in nests.body.tapes:
-                nests.put(inner, own, value, self.place)
-            else:
-                at = self.index if value.shape else ()
-                inner.know(own, at, nests.outer.at(value, at))
+            self.nests.put(inner, own, value, self.place)
         return inner
 
     def _know(self, inner: Evaluator, variables: Mapping[int, Var], trip: Var) -> None:

@@ -12,7 +12,7 @@ What depends on neither lanes nor stacks can be computed at any index, like what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,18 +73,19 @@ class LaneForm:
 class LaneBody:
     """A fused body that runs loops of lanes, one after the other.
 
-    What stands between them is pointwise work on lanes. A loop reads rows that one before it has
-    stacked: a *tape*, of which each lane needs its own column alone.
+    What stands between them is pointwise work on lanes, and on stacks. A loop reads rows that one
+    before it has stacked, or rows of what is computed of such stacks, row by row. Each lane needs
+    its own column alone, so a stack that nothing else reads is a *tape*.
 
     Attributes:
         loops: the loops.
         forms: of each one.
-        tapes: the stacks that are read in the body.
+        read: the stacks that are read in the body.
     """
 
     loops: Mapping[Node, WhileLoop]
     forms: Mapping[Node, LaneForm]
-    tapes: frozenset[Value]
+    read: frozenset[Value]
 
     @property
     def shape(self) -> Shape:
@@ -111,7 +112,7 @@ def lane_body(region: Graph) -> LaneBody:
                 f"no kernel can be made of loops: {node.op.name}: {found}",
                 where=node.provenance.where,
             )
-    return LaneBody(walk.loops, walk.forms, frozenset(walk.tapes))
+    return LaneBody(walk.loops, walk.forms, frozenset(walk.read))
 
 
 def obstacle(loop: WhileLoop) -> str | None:
@@ -120,31 +121,47 @@ def obstacle(loop: WhileLoop) -> str | None:
 
 
 class _BodyWalk:
-    """One walk over a fused body; ``lanes`` are the values of which each lane has its own."""
+    """One walk over a fused body."""
 
     def __init__(self, region: Graph) -> None:
         self.region = region
         self.loops: dict[Node, WhileLoop] = {}
         self.forms: dict[Node, LaneForm] = {}
-        self.tapes: set[Value] = set()
+        self.read: set[Value] = set()
+        # whether all rows of a stack are there, and what is computed of stacks
         self._stacks: dict[Value, bool] = {}
+        self._rows: set[Value] = set()
         self._lanes: set[Value] = set()
 
     def obstacle(self, node: Node) -> str | None:
         """Why a node can't be computed; notes what it is."""
         if node.op is while_op:
             return self._loop(node)
-        walk = _Walk(next(iter(self.forms.values())).shape if self.forms else (), set(self._stacks))
+        if any(value in self._stacks or value in self._rows for value in node.inputs):
+            return self._of_stacks(node)
+        walk = _Walk(next(iter(self.forms.values())).shape if self.forms else (), set())
         walk.lanes = self._lanes
         return walk.obstacle(node)
 
+    def _of_stacks(self, node: Node) -> str | None:
+        if not node.op.lowering.is_pointwise or not self._lanes.isdisjoint(node.inputs):
+            return ACROSS
+        bound = [value for value in node.inputs if value in self._stacks or value in self._rows]
+        if any(value.shape != node.output.shape for value in bound):
+            return ACROSS
+        self._rows.update(node.outputs)
+        return self._note_read(bound)
+
+    def _note_read(self, values: Iterable[Value]) -> str | None:
+        stacks = [value for value in values if value in self._stacks]
+        self.read.update(stacks)
+        return None if all(self._stacks[value] for value in stacks) else TAPE
+
     def _loop(self, node: Node) -> str | None:
         loop = WhileLoop(node, self.region.producers.get)
-        read = frozenset(value for value in loop.captured if value in self._stacks)
-        lanes = frozenset(value for value in loop.captured if value in self._lanes)
-        if not all(self._stacks[value] for value in read):
-            return TAPE
-        found = _obstacle(loop, lanes, read)
+        rows = {value for value in loop.captured if value in self._stacks or value in self._rows}
+        lanes = {value for value in loop.captured if value in self._lanes}
+        found = self._note_read(rows) or _obstacle(loop, lanes, rows)
         if found is not None:
             return found
         if loop.size(loop.limit()[0]) is None:
@@ -152,9 +169,8 @@ class _BodyWalk:
         form = lane_form(loop)
         if any(form.shape != other.shape for other in self.forms.values()):
             return SHAPES
-        if any(value in self._stacks for value in loop.start):
+        if any(value in self._stacks or value in self._rows for value in loop.start):
             return TAPE
-        self.tapes |= read
         self.loops[node], self.forms[node] = loop, form
         for place, value in enumerate(node.outputs):
             if place in form.stacks:
@@ -226,7 +242,7 @@ class _Walk:
         """Why a node can't be computed lane by lane; notes what is computed."""
         lowering = node.op.lowering
         if node.op is constant_op:
-            return None if node.output.shape == () else NO_LOOP
+            return None if node.output.size == 1 else NO_LOOP
         if lowering.reads not in ("same", "moved", "picked") or node.regions:
             return NO_LOOP
         if not self.stacks.isdisjoint(node.inputs):

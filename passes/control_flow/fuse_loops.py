@@ -158,7 +158,7 @@ def _kernel(loop: WhileLoop, form: LaneForm, places: Sequence[int]) -> Node:
         if place in form.filled:
             # no row of it is read
             inputs.append(body.zeros(value.type))
-        elif place not in form.stacks and (place < loop.count or not value.shape):
+        elif place not in form.stacks:
             inputs.append(body.cheap(value))
         else:
             inputs.append(body.read(value))
@@ -198,7 +198,7 @@ class LoopBody:
         if node is not None and node.op is broadcast_to_op:
             (source,) = node.inputs
             made = self._producer(source)
-            if made is not None and made.op is constant_op and source.shape == ():
+            if made is not None and made.op is constant_op and source.size == 1:
                 return self.copied(node, self.copied(made, ()))[0]
         if node is not None and node.op in (constant_op, dim_op) and value.shape == ():
             return self.copied(node, ())[0]

@@ -126,12 +126,13 @@ class _Pair:
         self.joiner = joiner
         self.first = first
         self.second = second
-        self.tapes = {value for value in _stacks(first) if self._is_read_in(value, {second})}
-        self.between = self._between() if self.tapes else []
+        stacks = _stacks(first)
+        self.between = self._between() if stacks else []
         self.inside = {second}
         for node in reversed(self.between):
             if all(self._is_read_in(value, self.inside) for value in node.outputs):
                 self.inside.add(node)
+        self.tapes = {value for value in stacks if self._is_read_in(value, self.inside)}
 
     def _is_read_in(self, value: Value, nodes: set[Node]) -> bool:
         """Whether nothing but these nodes reads a value."""

@@ -121,6 +121,17 @@ def test_work_between_loops_is_done_between_them() -> None:
     assert len(kernels(executable)) == 1
 
 
+def test_rows_of_what_is_computed_of_stacks_are_computed_where_they_are_read() -> None:
+    with gx.Graph():
+        x, r, _, every = logistic(12, 10)
+        target = gx.placeholder((12, 10), "float64")
+        loss = ((every - target) ** 2 * 0.5).sum()
+        gradients = gx.gradients(loss, [x, r])
+    feeds = {**fed(x, r), target: np.linspace(0, 1, 120).reshape(12, 10)}
+    assert len(kernels(run_both(gradients, feeds))) == 1
+    assert len(kernels(run_both([loss, *gradients], feeds))) == 1
+
+
 def test_lanes_that_meet_between_loops_are_two_launches() -> None:
     with gx.Graph():
         x, r, last, _ = logistic(6, 10)
