@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
+from benchmarks.workloads import recurrences
 from benchmarks.workloads.base import EPSILON, GELU_CUBE, GELU_FACTOR, Array, Arrays
 from benchmarks.workloads.definitions import (
     DAG_INPUTS,
@@ -161,6 +162,13 @@ def _training(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
 
 
 NumPy.builders = {
+    "affine": _eager(lambda **given: recurrences.affine_states(given)[-1]),
+    "affine_stacked": _eager(lambda **given: np.stack(recurrences.affine_states(given))),
+    "logistic": _eager(lambda **given: recurrences.logistic_states(given)[-1]),
+    "logistic_stacked": _eager(lambda **given: np.stack(recurrences.logistic_states(given))),
+    "logistic_gradient": _eager(lambda **given: recurrences.logistic_gradient(given)),
+    "lorenz": _eager(lambda **given: recurrences.lorenz_state(given)),
+    "lorenz_gradient": _eager(lambda **given: recurrences.lorenz_gradient(given)),
     "pointwise": _eager(_pointwise),
     "pointwise_approx": _eager(_pointwise),
     "relu_scale": _eager(

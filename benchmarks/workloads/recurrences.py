@@ -44,7 +44,8 @@ def runge_kutta(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return ahead(slopes, 1.0 / 6.0)
 
 
-def _affine(i: Arrays) -> list[Array]:
+def affine_states(i: Arrays) -> list[Array]:
+    """All states, by NumPy."""
     x, states = i["x"], []
     for _ in range(len(i["trips"])):
         x = affine(x, i["a"])
@@ -52,7 +53,8 @@ def _affine(i: Arrays) -> list[Array]:
     return states
 
 
-def _logistic(i: Arrays) -> list[Array]:
+def logistic_states(i: Arrays) -> list[Array]:
+    """All states, by NumPy."""
     x, states = i["x"], []
     for _ in range(len(i["trips"])):
         x = logistic(x, i["r"])
@@ -60,8 +62,9 @@ def _logistic(i: Arrays) -> list[Array]:
     return states
 
 
-def _logistic_gradient(i: Arrays) -> tuple[Array, ...]:
-    states = [i["x"], *_logistic(i)[:-1]]
+def logistic_gradient(i: Arrays) -> tuple[Array, ...]:
+    """Of the sum of the last states, by states and rates."""
+    states = [i["x"], *logistic_states(i)[:-1]]
     r, back, rates = i["r"], np.ones_like(i["x"]), np.zeros_like(i["r"])
     for x in reversed(states):
         rates = rates + back * x * (1.0 - x)
@@ -69,20 +72,21 @@ def _logistic_gradient(i: Arrays) -> tuple[Array, ...]:
     return back, rates
 
 
-def _lorenz(i: Arrays) -> tuple[Array, ...]:
+def lorenz_state(i: Arrays) -> tuple[Array, ...]:
+    """The last state, by NumPy."""
     state = (i["x"], i["y"], i["z"])
     for _ in range(len(i["trips"])):
         state = runge_kutta(state)
     return state
 
 
-def _lorenz_gradient(i: Arrays) -> tuple[Array, ...]:
-    """By complex steps, of which none cancels."""
+def lorenz_gradient(i: Arrays) -> tuple[Array, ...]:
+    """Of the sum of the last state, by complex steps, of which none cancels."""
     found = []
     for name in ("x", "y", "z"):
         moved = {key: array.astype(complex) for key, array in i.items() if key != "trips"}
         moved[name] = moved[name] + 1e-200j
-        found.append(sum(part.imag for part in _lorenz({**i, **moved})) / 1e-200)
+        found.append(sum(part.imag for part in lorenz_state({**i, **moved})) / 1e-200)
     return tuple(found)
 
 
@@ -114,21 +118,21 @@ def workloads(quick: bool) -> tuple[Workload, ...]:
     }
     rows = (
         ("scalar_loop", "affine", f"a·x + b, {long} trips", scalar,
-         lambda i: (_affine(i)[-1],), 1.05),
+         lambda i: (affine_states(i)[-1],), 1.05),
         ("scalar_loop_stacked", "affine_stacked", f"the same, all of them, {long} trips", scalar,
-         lambda i: (np.stack(_affine(i)),), 1.05),
+         lambda i: (np.stack(affine_states(i)),), 1.05),
         ("logistic", "logistic", f"logistic map, {trips}×{lanes}", _lanes(trips, lanes),
-         lambda i: (_logistic(i)[-1],), 0.8),
+         lambda i: (logistic_states(i)[-1],), 0.8),
         ("logistic_stacked", "logistic_stacked", f"the same, all of them, {trips}×{lanes}",
-         _lanes(trips, lanes), lambda i: (np.stack(_logistic(i)),), 0.35),
+         _lanes(trips, lanes), lambda i: (np.stack(logistic_states(i)),), 0.35),
         ("lorenz", "lorenz", f"Lorenz by RK4, {trips}×{lanes}", _states(trips, lanes),
-         _lorenz, 0.95),
+         lorenz_state, 0.95),
         ("logistic_gradient_few", "logistic_gradient", f"its gradient, {more}×{few}",
-         _lanes(more, few), _logistic_gradient, 0.1),
+         _lanes(more, few), logistic_gradient, 0.1),
         ("logistic_gradient", "logistic_gradient", f"its gradient, {both}×{lanes}",
-         _lanes(both, lanes), _logistic_gradient, 0.15),
+         _lanes(both, lanes), logistic_gradient, 0.15),
         ("lorenz_gradient", "lorenz_gradient", f"gradient of Lorenz, {trips}×{lanes}",
-         _states(trips, lanes), _lorenz_gradient, 0.2),
+         _states(trips, lanes), lorenz_gradient, 0.2),
     )  # fmt: skip
     return tuple(
         Workload(name, kind, what, make, reference, double=True, goals=(Goal(share),))

@@ -198,9 +198,9 @@ class _Nests:
         (loop,), last = loops, self.body.shape[-1]
         trips = _Trips(loop)
         most = trips.most
-        if trips.told is not None or (isinstance(most, int) and most < 2 * FUSION.block_trips):
+        if trips.told is not None or (isinstance(most, int) and most < 2 * FUSION.lane_block_trips):
             return False
-        if isinstance(last, int) and last < FUSION.block_least_lanes:
+        if isinstance(last, int) and last < FUSION.least_block_lanes:
             return False
         scalars = sum(not value.shape for value in loop.start)
         # a row is at a place that a run computes, which nothing else of a body is
@@ -210,9 +210,9 @@ class _Nests:
     def _in_blocks(self, wanted: Sequence[Value]) -> None:
         """A few trips of many lanes, then the next trips; variables are in scratch in between."""
         b, (loop,) = self.b, self.body.loops.values()
-        most, trips = _Trips(loop).most, FUSION.block_trips
+        most, trips = _Trips(loop).most, FUSION.lane_block_trips
         widest = max(value.dtype.bytes for value in loop.start if value.shape)
-        width = FUSION.block_bytes // widest
+        width = FUSION.lane_block_bytes // widest
         with ExitStack() as loops:
             outside, first, count = self._blocks(loops, width)
             held: dict[int, Buffer] = {}

@@ -65,14 +65,14 @@ class FusionTuning(NamedTuple):
     loop_least_lanes: int = 16
     """Lanes below which a trip takes no less, since each waits for the one before."""
 
-    block_trips: int = 8
+    lane_block_trips: int = 8
     """Trips that a block of lanes runs before the next block, where rows of many lanes are read or
     written: a few lanes through all trips would touch a page for each."""
 
-    block_bytes: int = 8 << 10
+    lane_block_bytes: int = 8 << 10
     """Bytes of a row of such a block."""
 
-    block_least_lanes: int = 256
+    least_block_lanes: int = 256
     """Lanes from which on it pays."""
 
     inlined_in_kernel: int = 8
