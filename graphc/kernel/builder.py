@@ -95,6 +95,7 @@ class KernelBuilder:
         self._applied: dict[Var, Apply] = {}
         self._sites: list[Site] = []
         self._extents: dict[Var, Dim] = {}
+        self._checking = self._blocks[0]  # the open block that checks are in, or inside of
         self._unentered = 0  # the open loops whose extent is 0
 
     # --- buffers ---------------------------------------------------------------------------------
@@ -283,7 +284,7 @@ class KernelBuilder:
         index = self.cast(index, int64)
         if self._is_below(index, bound):
             return index
-        block = self._deepest((index,))
+        block = max(self._deepest((index,)), self._checking, key=lambda each: each.depth)
         memo = ("check", index, bound, site.axis, site.what, site.where, wraps)
         known = block.memo.get(memo)
         if known is None:
@@ -322,11 +323,12 @@ class KernelBuilder:
 
     @contextmanager
     def loop(
-        self, extent: Size, kind: LoopKind, initial: Sequence[Var] = ()
+        self, extent: Size, kind: LoopKind, initial: Sequence[Var] = (), checks: bool = False
     ) -> Iterator[LoopScope]:
         """A loop; carried values need kind "serial" and ``scope.following`` set inside.
 
-        A parallel or vector loop of exactly one trip is left out.
+        A parallel or vector loop of exactly one trip is left out. With ``checks`` all indices are
+        checked in its iterations, so that none is where it has none.
         """
         if not initial and not isinstance(extent, Var) and compare("eq", extent, 1):
             yield LoopScope(self.constant(0, int64), ())
@@ -337,9 +339,13 @@ class KernelBuilder:
             self._extents[index] = extent
         block = self._open((index, *arguments))
         scope = LoopScope(index, arguments)
+        around = self._checking
+        if checks:
+            self._checking = block
         self._unentered += extent == 0
         yield scope
         self._unentered -= extent == 0
+        self._checking = around
         self._close(block)
         scope.results = tuple(Var(var.dtype) for var in initial)
         carries = tuple(

@@ -23,9 +23,10 @@ from contextlib import ExitStack
 from functools import partial
 
 from graphc.base.tuning.fusion import FUSION
-from graphc.ir.dims.expressions import Dim, ceil_div
+from graphc.ir.dims.choice import select
+from graphc.ir.dims.expressions import Dim, ceil_div, product
 from graphc.ir.dtypes import int64
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
@@ -34,6 +35,7 @@ from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
 from graphc.lower.launch_fission import Series, launched, series_of
 from graphc.lower.region import kernel_name, open_loop, open_loops
+from graphc.ops.indexing.core import take_op
 from graphc.ops.lane_loops import LaneForm, lane_body
 from graphc.ops.loops import WhileLoop
 
@@ -144,6 +146,8 @@ class _Nests:
         lanes = [value for value in self.results if value.shape]
         if shape and scalars:
             self._lane((), b.constant(0, int64), scalars)
+        elif shape:
+            self._without_lanes()
         if lanes and self._pays_in_blocks():
             self._in_blocks(lanes)
         elif lanes or not shape:
@@ -178,6 +182,19 @@ class _Nests:
         for loop in self.body.loops.values():
             _Lane(self, loop, index, place).run(wanted)
         self._store(index, wanted)
+
+    def _without_lanes(self) -> None:
+        """The checks of indices where there are no lanes to do them."""
+        loops, zero = self.body.loops.values(), self.b.constant(0, int64)
+        if not any(loop.node.may_fail_within for loop in loops):
+            return
+        self.outer.push()
+        for loop in loops:
+            lane = _Lane(self, loop, (), zero)
+            trips = select("eq", product(self.body.shape), 0, lane.trips.most, 0)
+            if trips != 0:
+                lane.know(lane.trips_from(lane.first(), (), zero, trips))
+        self.outer.pop()
 
     def _store(self, index: Index, wanted: Sequence[Value]) -> None:
         """Writes what a lane has come to; rows of stacks are there."""
@@ -280,7 +297,7 @@ class _Lane:
         self.trips = _Trips(loop)
         self.index = index
         self.place = place
-        alone = len(index) < len(nests.body.shape)
+        self.alone = alone = len(index) < len(nests.body.shape)
         self.carried = [
             number
             for number, value in enumerate(loop.start)
@@ -319,18 +336,21 @@ class _Lane:
         """
         b, body, results = self.b, self.loop.body, self.loop.node.outputs
         given = self.nests.tapes.keys() | set(wanted)
-        stacks = [place for place in self.form.stacks if results[place] in given]
+        stacks = [place for place in self.form.stacks if results[place] in given and not self.alone]
         going = [] if self.trips.told is None else [self._goes_on(variables, base)]
         inner = self._inside(body)
         for place in stacks:
             self.nests.put(inner, body.inputs[place], results[place], self.place)
         outer = self.nests.outer
-        with b.loop(number, "serial", [*variables.values(), *going]) as scope:
+        with b.loop(number, "serial", [*variables.values(), *going], checks=True) as scope:
             inner.push()
             outer.push()
             trip = b.apply("add", base, scope.index)
             self._know(inner, dict(zip(self.carried, scope.arguments, strict=False)), trip)
             following = {n: inner.at(body.outputs[n], self._at(n)) for n in self.carried}
+            if self.alone:
+                for node in body.nodes:
+                    self._check(inner, node)
             # a trip reads rows as they were before it
             rows = [self._row(inner, place) for place in stacks]
             for buffer, where, element in rows:
@@ -378,12 +398,26 @@ class _Lane:
     def _row(self, inner: Evaluator, number: int) -> tuple[Buffer, Var, Var]:
         """Where an element of a stack is written in a trip, and what."""
         b, (scatter, how) = self.b, self.form.stacks[number]
-        base, places, row = scatter.inputs
-        site = Site(0, scatter.op.name, scatter.provenance.where)
-        wraps = scatter.attrs.get("wraps", True)
-        trip = b.check(inner.at(places, ()), base.shape[0], site, wraps)
+        base, _, row = scatter.inputs
+        trip = self._place(inner, scatter)
         where = inner.place(base, (trip, *self.index))
         element, buffer = inner.at(row, self.index), inner.buffers[base]
         if how != "set":
             element = b.apply(how, b.load(buffer, where), element)
         return buffer, where, element
+
+    def _place(self, inner: Evaluator, node: Node) -> Var:
+        """The index of a row, checked."""
+        base, places = node.inputs[:2]
+        axis, wraps = node.attrs["axis"], node.attrs.get("wraps", True)
+        site = Site(axis, node.op.name, node.provenance.where)
+        return self.b.check(inner.at(places, ()), base.shape[axis], site, wraps)
+
+    def _check(self, inner: Evaluator, node: Node) -> None:
+        """The checks of a node, which lanes would do."""
+        if not node.may_fail:
+            return
+        if node.op is take_op or node.op.lowering.updates is not None:
+            self._place(inner, node)
+        else:
+            inner.at(node.output, ())

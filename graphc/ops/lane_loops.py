@@ -26,6 +26,8 @@ from graphc.ops.control import while_op
 from graphc.ops.indexing.core import take_op
 from graphc.ops.indexing.scatter import SCATTERS, How
 from graphc.ops.loops import WhileLoop
+from graphc.ops.move.joining import concatenate_op
+from graphc.ops.move.slicing import pad_op
 from graphc.ops.pointwise.arithmetic import subtract_op
 from graphc.ops.source import constant_op
 
@@ -35,6 +37,7 @@ NO_LOOP = "no loop over lanes computes it"
 ALIKE = "whether there is another trip differs from lane to lane"
 GUARDED = "its regions check sizes"
 ENDLESS = "nothing but a condition bounds its trips"
+CHECKED = "indices are checked of which lanes may read a part, or each lane others"
 TAPE = "rows of a stack are read before all are written"
 
 
@@ -231,12 +234,20 @@ def _condition_obstacle(loop: WhileLoop, differing: Collection[Value]) -> str | 
 
 
 class _Walk:
-    """One walk over a region; ``lanes`` are the values of which each lane has its own."""
+    """One walk over a region.
+
+    Attributes:
+        shape: what lanes run over.
+        stacks: the stacks that may be read.
+        lanes: the values of which each lane has its own.
+        checked: other values, to compute which checks an index.
+    """
 
     def __init__(self, shape: Shape, stacks: set[Value]) -> None:
         self.shape = shape
         self.stacks = stacks
         self.lanes: set[Value] = set()
+        self.checked: set[Value] = set()
 
     def obstacle(self, node: Node) -> str | None:
         """Why a node can't be computed lane by lane; notes what is computed."""
@@ -249,12 +260,25 @@ class _Walk:
             return self._row_read(node)
         bound = [value for value in node.inputs if value in self.lanes]
         if not bound:
-            return None
+            return self._shared(node)
         if not lowering.is_pointwise or node.output.shape != self.shape:
             return ACROSS
         if any(value.shape != self.shape for value in bound):
             return ACROSS
         self.lanes.update(node.outputs)
+        return None
+
+    def _shared(self, node: Node) -> str | None:
+        """Why what no lane has made might be checked otherwise than once in each trip: an error
+        says which index was the first."""
+        if node.may_fail:
+            if (node.inputs[1] if node.op is take_op else node.output).shape:
+                return CHECKED
+        elif self.checked.isdisjoint(node.inputs):
+            return None
+        elif node.op in (concatenate_op, pad_op):
+            return CHECKED
+        self.checked.update(node.outputs)
         return None
 
     def row(self, node: Node) -> str | None:

@@ -111,7 +111,8 @@ def _expected_lanes(form: LaneForm) -> int:
 
 def _work(node: Node) -> int:
     """What an element takes, in operations."""
-    if not node.op.is_heavy:
+    if not node.op.is_heavy or node.op.lowering.updates is not None:
+        # what writes a row is a store
         return 1
     primitive = PRIMITIVES.get(node.op.name)
     return FUSION.loop_function * (1 if primitive is None else primitive.weight)
@@ -123,7 +124,7 @@ def _repeats_much(loop: WhileLoop, form: LaneForm) -> bool:
     repeated = sum(
         _work(node)
         for node in loop.body.nodes
-        if node.op.is_heavy and node.output.shape != form.shape
+        if _work(node) > 1 and node.output.shape != form.shape
         if at_hint(product(node.output.shape)) < lanes
     )
     return repeated * lanes > FUSION.loop_repeated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -226,6 +226,41 @@ def test_a_variable_is_whole_where_a_loop_fails() -> None:
         with pytest.raises(gx.IndexRangeError):
             session.run(update, {table: np.ones((5, 3))})
         np.testing.assert_array_equal(session.run(state), np.full(3, 6.0))
+
+
+Indexed = Callable[[gx.Value, gx.Value, gx.Value], gx.Value]
+INDEXED: dict[str, Indexed] = {
+    "a number": lambda table, k, i: table[k],
+    "a number that counts": lambda table, k, i: table[k + i],
+    "a row": lambda table, k, i: gx.stack([table, table], axis=1)[k + i],
+    "an index of each lane": lambda table, k, i: table[k + i + gx.arange(2)],
+    "a part of what is looked up": lambda table, k, i: table[k + i + gx.arange(5)][1],
+    "a padded one": lambda table, k, i: gx.pad(table[k + i][None], ((2, 0),))[:2],
+}
+
+
+@pytest.mark.parametrize("lanes", [0, 3])
+@pytest.mark.parametrize("trips", [0, 4])
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices_are_checked_once_in_each_trip(name: str, trips: int, lanes: int) -> None:
+    with gx.Graph() as graph:
+        x, rows = gx.placeholder(("lanes", 2), "float64"), gx.placeholder(("trips",), "float64")
+        table, k = gx.placeholder((9,), "float64"), gx.placeholder((), "int64")
+        (y, _), _ = gx.scan(
+            lambda c, row: ((c[0] + row + INDEXED[name](table, k, c[1]), c[1] + 1), None),
+            (x, 0),
+            rows,
+        )
+    feeds = {x: np.ones((lanes, 2)), rows: np.ones(trips), table: np.arange(9.0)}
+    for first in (0, 7, 9, -12):
+        found = []
+        for options in (OFF, gx.Options()):
+            with gx.Session(graph, options=options) as session:
+                try:
+                    found.append(session.run(y, {**feeds, k: np.int64(first)}).tolist())
+                except gx.IndexRangeError as error:
+                    found.append(str(error))
+        assert found[0] == found[1]
 
 
 def test_lanes_are_shared_by_threads() -> None:
