@@ -38,6 +38,7 @@ ALIKE = "whether there is another trip differs from lane to lane"
 GUARDED = "its regions check sizes"
 ENDLESS = "nothing but a condition bounds its trips"
 CHECKED = "indices are checked of which lanes may read a part, or each lane others"
+STORED = "it picks elements of what is computed, which would have to be stored"
 TAPE = "rows of a stack are read before all are written"
 
 
@@ -135,6 +136,7 @@ class _BodyWalk:
         self._stacks: dict[Value, bool] = {}
         self._rows: set[Value] = set()
         self._lanes: set[Value] = set()
+        self._computed: set[Value] = set()
 
     def obstacle(self, node: Node) -> str | None:
         """Why a node can't be computed; notes what it is."""
@@ -142,8 +144,9 @@ class _BodyWalk:
             return self._loop(node)
         if any(value in self._stacks or value in self._rows for value in node.inputs):
             return self._of_stacks(node)
-        walk = _Walk(next(iter(self.forms.values())).shape if self.forms else (), set())
-        walk.lanes = self._lanes
+        shape = next(iter(self.forms.values())).shape if self.forms else ()
+        walk = _Walk(shape, set(), self.region.inputs)
+        walk.lanes, walk.computed = self._lanes, self._computed
         return walk.obstacle(node)
 
     def _of_stacks(self, node: Node) -> str | None:
@@ -164,6 +167,8 @@ class _BodyWalk:
         loop = WhileLoop(node, self.region.producers.get)
         rows = {value for value in loop.captured if value in self._stacks or value in self._rows}
         lanes = {value for value in loop.captured if value in self._lanes}
+        if any(v in self._computed and v not in rows and v not in lanes for v in loop.captured):
+            return STORED
         found = self._note_read(rows) or _obstacle(loop, lanes, rows)
         if found is not None:
             return found
@@ -204,7 +209,7 @@ def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value
     rows = {body.inputs[place] for place in stacks}
     captured = dict(zip(body.inputs[loop.count :], loop.captured, strict=True))
     rows.update(own for own, value in captured.items() if value in tapes)
-    walk = _Walk(shape, rows)
+    walk = _Walk(shape, rows, body.inputs[loop.count :])
     if shape:
         variables = body.inputs[: loop.count]
         walk.lanes.update(value for value in variables if value.shape == shape)
@@ -220,7 +225,7 @@ def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value
 def _condition_obstacle(loop: WhileLoop, differing: Collection[Value]) -> str | None:
     """Why lanes might differ in whether there is another trip."""
     condition = loop.condition
-    told = _Walk((), set())
+    told = _Walk((), set(), condition.inputs[loop.count :])
     outside = dict(zip(condition.inputs[loop.count :], loop.captured, strict=True))
     told.lanes.update(own for own, value in outside.items() if value in differing)
     told.lanes.update(value for value in condition.inputs[: loop.count] if value.shape)
@@ -241,11 +246,15 @@ class _Walk:
         stacks: the stacks that may be read.
         lanes: the values of which each lane has its own.
         checked: other values, to compute which checks an index.
+        computed: values to compute which reads memory, and so not to be had at any index.
     """
 
-    def __init__(self, shape: Shape, stacks: set[Value]) -> None:
+    def __init__(self, shape: Shape, stacks: set[Value], stored: Collection[Value]) -> None:
+        """``stored`` are the values that lie in memory."""
         self.shape = shape
         self.stacks = stacks
+        self.computed: set[Value] = set()
+        self._stored = frozenset(stored)
         self.lanes: set[Value] = set()
         self.checked: set[Value] = set()
 
@@ -256,6 +265,12 @@ class _Walk:
             return None if node.output.size == 1 else NO_LOOP
         if lowering.reads not in ("same", "moved", "picked") or node.regions:
             return NO_LOOP
+        # a row is taken at a place that is in its axis; others look beyond what they pick from
+        picked = node.inputs[:1] if node.op is take_op else node.inputs
+        if lowering.reads == "picked" and not self.computed.isdisjoint(picked):
+            return STORED
+        if any(value in self._stored or value in self.computed for value in node.inputs):
+            self.computed.update(node.outputs)
         if not self.stacks.isdisjoint(node.inputs):
             return self._row_read(node)
         bound = [value for value in node.inputs if value in self.lanes]

@@ -132,6 +132,21 @@ def test_rows_of_what_is_computed_of_stacks_are_computed_where_they_are_read() -
     assert len(kernels(run_both([loss, *gradients], feeds))) == 1
 
 
+def test_elements_picked_of_what_is_computed_are_stored() -> None:
+    with gx.Graph():
+        x = gx.placeholder((6,), "float64")
+        w = gx.placeholder((6,), "float64")
+        s = gx.placeholder((), "float64")
+
+        def body(i: gx.Value, carry: tuple[gx.Value, gx.Value]) -> tuple[gx.Value, gx.Value]:
+            c, scale = carry
+            return c + gx.pad(w[1:] * scale, (1, 0)), scale * 0.5
+
+        last, _ = gx.fori_loop(0, 4, body, (x, s))
+    executable = run_both([last], {x: np.arange(6.0), w: np.ones(6), s: np.float64(2.0)})
+    assert loops(executable) == 1
+
+
 def test_lanes_that_meet_between_loops_are_two_launches() -> None:
     with gx.Graph():
         x, r, last, _ = logistic(6, 10)
