@@ -100,7 +100,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("graph.variables lists them", "trainable_variables global_variables all_variables parameters"),
     ("use variable.assign, assign_add or assign_sub", "assign assign_add assign_sub"),
     ("session.save(path) and session.restore(path) keep values of variables; gx.save keeps graphs",
-     "Saver saved_model load_state_dict state_dict restore checkpoint train savez "
+     "Saver saved_model load_state_dict state_dict restore train savez "
      "savez_compressed savetxt"),
     ("names may hold slashes: name='layer/w'", "name_scope variable_scope"),
     ("gradients go by the graph: use gx.stop_gradient for what gets none",
