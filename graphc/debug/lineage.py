@@ -19,6 +19,8 @@ from graphc.base.words import known_names
 from graphc.ir.graph import Graph, Node
 from graphc.ir.text.printer import attribute_text
 from graphc.ir.value import Value
+from graphc.ops.fused import fused_op
+from graphc.ops.lane_loops import runs_loops
 from graphc.ops.source import constant_op
 from passes.fusion.fusion import Fuser, fusion
 from passes.fusion.groups import Group
@@ -38,6 +40,17 @@ class Level:
     def producers(self) -> dict[Value, Node]:
         """Which node makes a value; bodies of kernels are closed."""
         return {value: node for node in open_nodes(self.graph) for value in node.outputs}
+
+    @once
+    def loops(self) -> dict[Value, Node]:
+        """The fused node that computes a value in a loop of its own."""
+        return {
+            value: node
+            for node in open_nodes(self.graph)
+            if node.op is fused_op and runs_loops(node.regions[0])
+            for inner in node.regions[0].walk()
+            for value in inner.outputs
+        }
 
     @once
     def inputs(self) -> set[Value]:
@@ -314,7 +327,10 @@ def _losses(before: Level, after: Level) -> dict[Value, tuple[str, Value]]:
 
 
 def _stands_for(value: Value, before: Level, after: Level) -> Value | None:
-    """The value itself, or what those who read it read instead; None if it is gone."""
+    """The value itself, or what those who read it read instead; None if it is gone.
+
+    For what a loop computes inside of a kernel, it is the first result of that.
+    """
     if after.has(value):
         return value
     for reader in before.readers.get(value, ()):
@@ -328,7 +344,8 @@ def _stands_for(value: Value, before: Level, after: Level) -> Value | None:
         found = after.outputs.get(place)
         if found is not None:
             return found
-    return None
+    loop = after.loops.get(value)
+    return None if loop is None else loop.outputs[0]
 
 
 def _removal(

@@ -74,7 +74,7 @@ class Estimate:
     scratch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
     """What a program computes again.
 
@@ -93,7 +93,7 @@ class Recomputed:
     copies: Mapping[Value, Sequence[Value]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PassContext:
     """What passes are told, and where they record what they decide.
 

@@ -137,7 +137,7 @@ class Gap(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """The sequence that a plan comes to, and what is alive in it.
 

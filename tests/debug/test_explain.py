@@ -129,6 +129,12 @@ def test_values_of_loops() -> None:
     exe = compiled(y, [x])
     name = next(v for n in exe.source.walk() for v in n.outputs if n.op.name == "exp")
     found = exe.explain(name)
+    # the kernel runs the whole loop
+    assert "'loop_" in found.kernel
+    assert found.kernel == exe.explain(y).kernel
+    with gx.Session(y.graph, options=gx.Options(off={"fuse_loops"})) as session:
+        exe = session.compile(y, [x])
+    found = exe.explain(name)
     assert "multiply_exp" in found.kernel or "exp" in found.kernel
     assert "control flow" in exe.explain(y).kernel
     negated = next(v for n in exe.source.walk() for v in n.outputs if n.op.name == "multiply")

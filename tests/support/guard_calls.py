@@ -410,6 +410,7 @@ call(
 )
 call("custom_jvp", "ab b", lambda x, y: gx.custom_jvp(lambda v: (v * y, lambda tangent: tangent * y))(x))  # noqa: E501
 call("implicit", "a a", lambda x, y: gx.implicit(lambda v, x: 2 * v - x * gx.stop_gradient(y), lambda x: x * y / 2, x))  # noqa: E501
+call("checkpoint", "ab b", lambda x, y: gx.checkpoint(lambda v: gx.sin(v) * y)(x))
 call("jvp", "a a", lambda x, y: gx.jvp(gx.sin(x), x, y))
 call("jvp", "ab b ab", lambda x, y, z: gx.jvp(gx.hypot(x, y), [x, y], [z, y]))
 call("cond", "ab b", lambda x, y: gx.cond(gx.sum(y) > -1.0, lambda: gx.sum(x * y), lambda: gx.sum(y)))  # noqa: E501
