@@ -26,13 +26,18 @@ def emit_plain_loop(
 ) -> None:
     """Emits a loop iteration by iteration, or a part of its iterations."""
     e, carries = k.e, statement.carries
-    uniform = uniform_carries(statement, lambda var: k.uniform(var) is not None)
+    uniform = frozenset[Var]()
+    if carries and k.lanes > 1:
+        uniform = uniform_carries(statement, lambda var: k.uniform(var) is not None)
     arguments = [carry.argument for carry in carries]
     lasts = None if statement.lasts is None else arguments.index(statement.lasts)
-    assert lasts is None or statement.lasts in uniform, "lanes agree on how long a loop lasts"
+    agree = k.lanes == 1 or statement.lasts in uniform
+    assert lasts is None or agree, "lanes agree on how long a loop lasts"
 
     def carried(argument: Var, value: Var) -> Reg:
-        return k.size(value) if argument in uniform else k.spread(value)
+        found = k.uniform(value) if argument in uniform else k.spread(value)
+        assert found is not None, "what agrees is one register"
+        return found
 
     initial = [carried(carry.argument, carry.initial) for carry in carries]
     lower, upper = bounds or k.bounds(statement)
