@@ -44,22 +44,22 @@ def runge_kutta(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return ahead(slopes, 1.0 / 6.0)
 
 
-def affine_states(i: Arrays) -> list[Array]:
-    """All states, by NumPy."""
+def _repeated(i: Arrays, step: Callable[[Array], Array]) -> list[Array]:
     x, states = i["x"], []
     for _ in range(len(i["trips"])):
-        x = affine(x, i["a"])
+        x = step(x)
         states.append(x)
     return states
+
+
+def affine_states(i: Arrays) -> list[Array]:
+    """All states, by NumPy."""
+    return _repeated(i, lambda x: affine(x, i["a"]))
 
 
 def logistic_states(i: Arrays) -> list[Array]:
     """All states, by NumPy."""
-    x, states = i["x"], []
-    for _ in range(len(i["trips"])):
-        x = logistic(x, i["r"])
-        states.append(x)
-    return states
+    return _repeated(i, lambda x: logistic(x, i["r"]))
 
 
 def logistic_gradient(i: Arrays) -> tuple[Array, ...]:
@@ -106,20 +106,24 @@ def _states(trips: int, lanes: int) -> Callable[[np.random.Generator], Arrays]:
     }
 
 
+def _scalar(trips: int) -> Callable[[np.random.Generator], Arrays]:
+    return lambda random: {
+        "x": np.array(0.1),
+        "a": np.array(0.999),
+        "trips": np.zeros(trips, np.int8),
+    }
+
+
 def workloads(quick: bool) -> tuple[Workload, ...]:
     """The family; ``trips`` is as long as there are trips, and has no other meaning."""
     sizes = (50, 8, 33, 5, 40) if quick else (100_000, 1000, 4096, 64, 10_000)
     long, trips, lanes, few, more = sizes
     both = 2 * (trips if quick else 1000)
-    scalar: Callable[[np.random.Generator], Arrays] = lambda random: {  # noqa: E731
-        "x": np.array(0.1),
-        "a": np.array(0.999),
-        "trips": np.zeros(long, np.int8),
-    }
     rows = (
-        ("scalar_loop", "affine", f"a·x + b, {long} trips", scalar,
+        ("scalar_loop", "affine", f"a·x + b, {long} trips", _scalar(long),
          lambda i: (affine_states(i)[-1],), 1.05),
-        ("scalar_loop_stacked", "affine_stacked", f"the same, all of them, {long} trips", scalar,
+        ("scalar_loop_stacked", "affine_stacked", f"the same, all of them, {long} trips",
+         _scalar(long),
          lambda i: (np.stack(affine_states(i)),), 1.05),
         ("logistic", "logistic", f"logistic map, {trips}×{lanes}", _lanes(trips, lanes),
          lambda i: (logistic_states(i)[-1],), 0.8),

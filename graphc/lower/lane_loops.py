@@ -79,6 +79,7 @@ class _Nests:
     Attributes:
         begun: by the number of a result that is a stack with first rows, that of their operand.
         tapes: scratch for the stacks that are no results.
+        trips: of each loop.
     """
 
     def __init__(self, region: Graph, role: Role) -> None:
@@ -88,22 +89,20 @@ class _Nests:
         self.outer = Evaluator(b, region)
         for position, value in enumerate(region.inputs):
             self.outer.buffers[value] = b.buffer(f"x{position}", "in", value.type)
-        number_of = {value: number for number, value in enumerate(region.inputs)}
-        self.begun: dict[int, int] = {}
-        stack_of = {
-            node.outputs[place]: (body.loops[node].start[place], place in form.filled)
+        self.trips = {node: _Trips(loop) for node, loop in body.loops.items()}
+        stacks = [
+            (node.outputs[place], body.loops[node].start[place], place in form.filled)
             for node, form in body.forms.items()
             for place in form.stacks
-        }
-        for number, value in enumerate(region.outputs):
-            first, is_filled = stack_of.get(value, (None, True))
-            if first is not None and not is_filled:
-                self.begun[number] = number_of[first]
+        ]
+        operand = {value: number for number, value in enumerate(region.inputs)}
+        first = {stack: operand[start] for stack, start, is_filled in stacks if not is_filled}
+        self.begun = {n: first[v] for n, v in enumerate(region.outputs) if v in first}
         self.results: dict[Value, Buffer] = {}
         for number, value in enumerate(region.outputs):
             of = role if number in self.begun else "out"
             self.results[value] = b.buffer(f"y{number}", of, value.type)
-        self._stacks = stack_of.keys()
+        self._stacks = dict.fromkeys(stack for stack, _, _ in stacks)
         self._copied = self.begun if role == "out" else {}
         self.outer.buffers.update({v: self.results[v] for v in self._stacks if v in self.results})
         self._width, self.tapes = self._made_tapes()
@@ -213,7 +212,7 @@ class _Nests:
         if len(loops) != 1 or not self.body.shape:
             return False
         (loop,), last = loops, self.body.shape[-1]
-        trips = _Trips(loop)
+        trips = self.trips[loop.node]
         most = trips.most
         if trips.told is not None or (isinstance(most, int) and most < 2 * FUSION.lane_block_trips):
             return False
@@ -227,7 +226,7 @@ class _Nests:
     def _in_blocks(self, wanted: Sequence[Value]) -> None:
         """A few trips of many lanes, then the next trips; variables are in scratch in between."""
         b, (loop,) = self.b, self.body.loops.values()
-        most, trips = _Trips(loop).most, FUSION.lane_block_trips
+        most, trips = self.trips[loop.node].most, FUSION.lane_block_trips
         widest = max(value.dtype.bytes for value in loop.start if value.shape)
         width = FUSION.lane_block_bytes // widest
         with ExitStack() as loops:
@@ -294,7 +293,7 @@ class _Lane:
         self.b = nests.b
         self.loop = loop
         self.form: LaneForm = nests.body.forms[loop.node]
-        self.trips = _Trips(loop)
+        self.trips = nests.trips[loop.node]
         self.index = index
         self.place = place
         self.alone = alone = len(index) < len(nests.body.shape)
@@ -397,7 +396,7 @@ class _Lane:
 
     def _row(self, inner: Evaluator, number: int) -> tuple[Buffer, Var, Var]:
         """Where an element of a stack is written in a trip, and what."""
-        b, (scatter, how) = self.b, self.form.stacks[number]
+        b, (scatter, how, _) = self.b, self.form.stacks[number]
         base, _, row = scatter.inputs
         trip = self._place(inner, scatter)
         where = inner.place(base, (trip, *self.index))

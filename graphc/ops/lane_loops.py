@@ -14,21 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from graphc.base.errors import VerifyError
-from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import OpDef
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from graphc.ops.indexing.core import take_op
-from graphc.ops.indexing.scatter import SCATTERS, How
-from graphc.ops.loops import WhileLoop
+from graphc.ops.loops import Row, WhileLoop
 from graphc.ops.move.joining import concatenate_op
 from graphc.ops.move.slicing import pad_op
-from graphc.ops.pointwise.arithmetic import subtract_op
 from graphc.ops.source import constant_op
 
 SHAPES = "its variables have different shapes"
@@ -40,22 +35,6 @@ ENDLESS = "nothing but a condition bounds its trips"
 CHECKED = "indices are checked of which lanes may read a part, or each lane others"
 STORED = "it picks elements of what is computed, which would have to be stored"
 TAPE = "rows of a stack are read before all are written"
-
-
-_ROWS: Mapping[OpDef, How] = {op: how for (how, along), op in SCATTERS.items() if not along}
-"""What writes rows, and how each is combined with what is there."""
-
-
-class Row(NamedTuple):
-    """What writes a row of a stack in each trip.
-
-    Attributes:
-        node: the scatter.
-        how: it combines the row with what is there.
-    """
-
-    node: Node
-    how: How
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +170,7 @@ class _BodyWalk:
 def lane_form(loop: WhileLoop) -> LaneForm:
     """The form of a loop of lanes."""
     stacks = _stacks(loop)
-    filled = frozenset(place for place in stacks if _is_filled(loop, place, stacks[place]))
+    filled = frozenset(place for place, row in stacks.items() if _is_filled(loop, row))
     return LaneForm(_lanes(loop, stacks), stacks, filled)
 
 
@@ -324,41 +303,20 @@ def _lanes(loop: WhileLoop, stacks: Mapping[int, Row]) -> Shape:
 
 
 def _stacks(loop: WhileLoop) -> dict[int, Row]:
-    """The variables of which each trip writes one row, and what writes it."""
-    body = loop.body
-    users = body.users()
-    found: dict[int, Row] = {}
-    for place in range(loop.count):
-        own, result = body.inputs[place], body.outputs[place]
-        node = body.producers.get(result)
-        how = None if node is None else _ROWS.get(node.op)
-        if node is None or how is None:
-            continue
-        base, index, _ = node.inputs
-        plain = node.attrs["axis"] == 0 and "drop" not in node.attrs
-        if not plain or base is not own or index.shape != ():
-            continue
-        if result not in users and sum(value is result for value in body.outputs) == 1:
-            found[place] = Row(node, how)
-    return found
+    """The variables of which each trip writes one row."""
+    rows = loop.written_rows()
+    return {place: row for place, row in rows.items() if row.node.attrs["axis"] == 0}
 
 
-def _is_filled(loop: WhileLoop, place: int, row: Row) -> bool:
+def _is_filled(loop: WhileLoop, row: Row) -> bool:
     """Whether each row of a stack is written by one trip, and none is read."""
-    counter, own = loop.counter(), loop.body.inputs[place]
+    counter, own = loop.counter(), row.node.inputs[0]
     trips = loop.size(counter)
     if counter is None or trips != own.shape[0] or loop.first_number(counter) != 0:
         return False
-    if row.how != "set" or any(user is not row.node for user in loop.body.users()[own]):
+    if row.how != "set" or row.users != (row.node,):
         return False
-    index, count = row.node.inputs[1], loop.body.inputs[counter.place]
-    if index is count:
-        return True
-    made = loop.body.producers.get(index)
-    if made is None or made.op is not subtract_op or made.inputs[1] is not count:
-        return False
-    last: Dim | None = loop.size_of(made.inputs[0])
-    return last is not None and last + 1 == trips
+    return loop.by_counter(row.node.inputs[1], counter) in ((0, 1), (trips - 1, -1))
 
 
-__all__ = ["LaneBody", "LaneForm", "Row", "lane_body", "lane_form", "obstacle", "runs_loops"]
+__all__ = ["LaneBody", "LaneForm", "lane_body", "lane_form", "obstacle", "runs_loops"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter as Counted
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from graphc.ir.dims.choice import dim_max
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import Graph, Node
+from graphc.ir.op import OpDef
 from graphc.ir.value import Value
-from graphc.ops.pointwise.arithmetic import add_op
+from graphc.ops.indexing.scatter import SCATTERS, How
+from graphc.ops.pointwise.arithmetic import add_op, subtract_op
 from graphc.ops.pointwise.logic import bitwise_and_op, less_op
 from graphc.ops.source import constant_op, dim_op
 
@@ -27,6 +30,24 @@ class Counter(NamedTuple):
 
     place: int
     bound: Value | Dim
+
+
+_WRITES: Mapping[OpDef, How] = {op: how for (how, along), op in SCATTERS.items() if not along}
+"""What writes rows, and how each is combined with what is there."""
+
+
+class Row(NamedTuple):
+    """What writes a part of a variable in each trip.
+
+    Attributes:
+        node: the scatter.
+        how: it combines the part with what is there.
+        users: what reads the variable, the scatter among it.
+    """
+
+    node: Node
+    how: How
+    users: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +101,36 @@ class WhileLoop:
         if made is None or made.op is not constant_op:
             return None
         return int(made.attrs["value"].array)
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def written_rows(self) -> dict[int, Row]:
+        """The variables of which each trip writes a part at one place, and nothing else is read of
+        what that gives."""
+        body, found = self.body, dict[int, Row]()
+        users, results = body.users(), Counted(body.outputs)
+        for place, own in enumerate(body.inputs[: self.count]):
+            result = body.outputs[place]
+            node = body.producers.get(result)
+            how = None if node is None else _WRITES.get(node.op)
+            if node is None or how is None or node.inputs[0] is not own:
+                continue
+            plain = node.inputs[1].shape == () and "drop" not in node.attrs
+            if plain and result not in users and results[result] == 1:
+                found[place] = Row(node, how, tuple(users[own]))
+        return found
+
+    def by_counter(self, index: Value, counter: Counter) -> tuple[Dim, int] | None:
+        """The size and the sign with which an index is the size plus the counter, or less it; None
+        for other indices."""
+        count = self.body.inputs[counter.place]
+        if index is count:
+            return 0, 1
+        made = self.body.producers.get(index)
+        if made is None or made.op is not subtract_op or made.inputs[1] is not count:
+            return None
+        size = self.size_of(made.inputs[0])
+        return None if size is None else (size, -1)
 
     # --- how many trips --------------------------------------------------------------------------
 
@@ -148,4 +199,4 @@ def _size(value: Value, producer: Producer) -> Dim | None:
     return None
 
 
-__all__ = ["Counter", "Producer", "WhileLoop"]
+__all__ = ["Counter", "Producer", "Row", "WhileLoop"]

@@ -15,6 +15,7 @@ from graphc.base.words import plural, shown
 from graphc.frontend.structure import leaves, rebuild
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
+from graphc.ops.arguments import is_whole
 from graphc.runtime.trips import Stacked
 from graphc.session.feeds import converted_feed
 
@@ -23,6 +24,7 @@ _SECONDS = 0.01
 
 _MOST = 4096
 """Steps in a portion at most, since the operands of each have addresses of their own."""
+
 
 def stacked_feeds(
     values: Sequence[Value], given: Sequence[Any], steps: Any
@@ -72,7 +74,7 @@ def positive(steps: Any) -> int:
     Raises:
         FeedError: for any other.
     """
-    if isinstance(steps, (int, np.integer)) and not isinstance(steps, bool) and steps > 0:
+    if is_whole(steps) and steps > 0:
         return int(steps)
     raise FeedError(
         f"the number of steps is {shown(steps)}", where=caller(), hint="it is an int from 1 on"

@@ -76,7 +76,7 @@ def _fused(
         return (node,)
     trips, most = loop.size(loop.counter()), _most_trips(loop, form)
     if trips is None or at_hint(trips) > most.expected:
-        return *constants, _in_turns(moved, form, most.dim)
+        return *constants, _in_turns(moved, most.dim)
     places = [p for p, v in enumerate(node.outputs) if v in read or p in form.stacks]
     return *constants, _kernel(loop, form, places)
 
@@ -142,7 +142,8 @@ def _with_constants_outside(node: Node) -> tuple[list[Node], Node]:
             made.append(replace(each, outputs=(outside,)))
             captured.append((number, each.output, outside))
         if arrays:
-            kept = [each for each in region.nodes if each not in arrays]
+            gone = set(arrays)
+            kept = [each for each in region.nodes if each not in gone]
             regions[number] = region.with_parts(nodes=kept)
     return (made, with_captured(node, regions, captured)) if captured else (made, node)
 
@@ -230,7 +231,7 @@ class LoopBody:
 # --- several kernels, in turns -------------------------------------------------------------------
 
 
-def _in_turns(node: Node, form: LaneForm, most: Dim) -> Node:
+def _in_turns(node: Node, most: Dim) -> Node:
     """The loop with at most so many of its trips in a kernel, which one trip of it runs."""
     condition, body = node.regions
     count = carried_count(node)

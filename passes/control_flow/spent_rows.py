@@ -20,9 +20,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from graphc.ops.indexing.core import take_op
-from graphc.ops.indexing.scatter import SCATTERS
-from graphc.ops.loops import WhileLoop
-from graphc.ops.pointwise.arithmetic import subtract_op
+from graphc.ops.loops import Counter, Row, WhileLoop
 from passes.infra.base import PassContext
 
 
@@ -35,53 +33,50 @@ def spent_rows(graph: Graph, context: PassContext) -> Graph:
     for node in graph.nodes:
         if node.op is while_op:
             loop = WhileLoop(node, graph.producers.get)
-            spent = {p: write for p in range(loop.count) if (write := _spent(loop, p, read))}
+            spent = _spent(loop, read)
             if spent and context.decide(spent_rows.__name__, node):
                 node = _captured(loop, spent)
         nodes.append(node)
     return graph.rebuilt(nodes)
 
 
-def _spent(loop: WhileLoop, place: int, read: Collection[Value]) -> Node | None:
-    """What overwrites the rows of a variable, if each is read before by the same trip alone."""
-    body = loop.body
-    own, result = body.inputs[place], body.outputs[place]
-    write = body.producers.get(result)
-    if loop.node.outputs[place] in read or own in loop.condition.users():
-        return None
-    if write is None or write.op is not SCATTERS["set", False] or write.inputs[0] is not own:
-        return None
-    users = body.users()
-    if result in users or sum(value is result for value in body.outputs) != 1:
-        return None
-    index, axis = write.inputs[1], write.attrs["axis"]
-    if index.shape != () or "drop" in write.attrs or not _differs_by_trip(loop, index):
-        return None
-    for user in users[own]:
-        if user is write:
-            continue
-        takes = user.op is take_op and user.inputs[1] is index and user.attrs["axis"] == axis
-        if not takes or user.inputs[0] is not own:
-            return None
-    return write
-
-
-def _differs_by_trip(loop: WhileLoop, index: Value) -> bool:
-    """Whether each trip has another place, none of them negative: those count from the end."""
+def _spent(loop: WhileLoop, read: Collection[Value]) -> dict[int, Node]:
+    """What overwrites the rows of variables, if each is read before, by the same trip alone."""
     counter = loop.counter()
-    trips = loop.size(counter)
-    if counter is None or trips is None:
+    if counter is None:
+        return {}
+    asked = loop.condition.users()
+    return {
+        place: row.node
+        for place, row in loop.written_rows().items()
+        if loop.node.outputs[place] not in read and loop.condition.inputs[place] not in asked
+        if row.how == "set" and _is_read_there(row)
+        if _differs_by_trip(loop, row.node.inputs[1], counter)
+    }
+
+
+def _is_read_there(row: Row) -> bool:
+    """Whether a row is read, which also checks its index, and no other."""
+    own, index = row.node.inputs[:2]
+    readers = [user for user in row.users if user is not row.node]
+    return bool(readers) and all(
+        user.op is take_op
+        and user.inputs[0] is own
+        and user.inputs[1] is index
+        and user.attrs["axis"] == row.node.attrs["axis"]
+        for user in readers
+    )
+
+
+def _differs_by_trip(loop: WhileLoop, index: Value, counter: Counter) -> bool:
+    """Whether each trip has another place, none of them negative: those count from the end."""
+    trips, found = loop.size(counter), loop.by_counter(index, counter)
+    if trips is None or found is None or loop.start[counter.place].dtype is not int64:
         return False
-    count, first = loop.body.inputs[counter.place], loop.first_number(counter)
-    if count.dtype is not int64:
-        return False
-    if index is count:
+    (size, sign), first = found, loop.first_number(counter)
+    if sign > 0:
         return first >= 0
-    made = loop.body.producers.get(index)
-    if made is None or made.op is not subtract_op or made.inputs[1] is not count:
-        return False
-    start = loop.size_of(made.inputs[0])
-    return start is not None and compare("le", first + trips - 1, start) is True
+    return compare("le", first + trips - 1, size) is True
 
 
 def _captured(loop: WhileLoop, spent: dict[int, Node]) -> Node:

@@ -10,16 +10,14 @@ import _frozen_importlib  # type: ignore[import-not-found]
 import importlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tools import ROOT, script_output
+from tools import ROOT, in_child, script_output
 
 import graphc
 import passes
@@ -28,20 +26,6 @@ from graphc.base.forks import MACHINE_CODE, VARIABLES, held_lock, lock, tell
 from graphc.base.waiting import Flag
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-
-
-def in_child(job: Callable[[], object]) -> int:
-    """The status of a child that does a job, which a watch ends."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
-            job()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(child, 0)[1]
 
 
 def stressed(count: int, seed: int) -> None:

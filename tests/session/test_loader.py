@@ -8,13 +8,14 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tools import in_child
 
 import graphc as gx
 
@@ -162,19 +163,6 @@ def test_an_interrupt_while_waiting() -> None:
     sender.join()
     go_on.set()
     end()
-
-
-def in_child(job: Callable[[], object]) -> int:
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
-            job()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(child, 0)[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -92,3 +94,17 @@ def need_linker(target: Target) -> None:
     """Goes on only where libraries for a target can be linked."""
     if not has_linker(target):
         lacking(f"no linker for {target.triple}: pip install -e '.[dev]' brings ziglang")
+
+
+def in_child(job: Callable[[], object]) -> int:
+    """The status of a child that does a job, which a watch ends."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            job()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
