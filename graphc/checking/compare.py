@@ -52,7 +52,8 @@ def same_bits(left: Array, right: Array) -> Array:
     if not floating(left.dtype):
         return same
     with np.errstate(invalid="ignore"):
-        return same | (np.isnan(left) & np.isnan(right))
+        same |= np.isnan(left) & np.isnan(right)
+    return same
 
 
 def tolerance_of(dtype: np.dtype[Any]) -> float:

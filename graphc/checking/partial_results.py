@@ -136,7 +136,9 @@ def _is_untouched(result: Array, plain: Array, marked: Array) -> Array:
 
     Not so where they give another infinity, or no number, since the whole has a wider range.
     """
-    return same_bits(plain, marked) & (np.isfinite(plain) | same_bits(plain, result))
+    untouched = same_bits(plain, marked)
+    untouched &= np.isfinite(plain) | same_bits(plain, result)
+    return untouched
 
 
 # --- the rule ------------------------------------------------------------------------------------

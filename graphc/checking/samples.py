@@ -27,8 +27,8 @@ def specials(dtype: np.dtype[Any]) -> Array:
         return np.array([False, True])
     if dtype.kind == "c":
         parts = specials(np.zeros(0, dtype).real.dtype)
-        pairs = np.stack(np.meshgrid(parts, parts), -1)
-        return pairs.reshape(-1, 2).view(dtype)[:, 0]
+        pairs: Array = np.stack(np.meshgrid(parts, parts), -1).reshape(-1, 2)
+        return pairs.view(dtype).reshape(-1)
     if floating(dtype):
         edges = as_dtype(dtype).format
         numbers: list[float] = [0.0, 1.0, 0.5, 3.0, edges.smallest, edges.smallest_normal]

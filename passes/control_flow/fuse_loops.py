@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphc.base.tuning.fusion import FUSION
-from graphc.ir.attributes import Payload
+from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims.choice import dim_max
 from graphc.ir.dims.expressions import Dim, at_hint, product
 from graphc.ir.dtypes import int64
@@ -273,7 +273,7 @@ def _limited(node: Node, most: Dim) -> Node:
     )
 
 
-def _constant(array: np.ndarray | np.generic, type_: TensorType) -> Node:
+def _constant(array: Array | np.generic, type_: TensorType) -> Node:
     return Node(constant_op, (), {"value": Payload(np.asarray(array))}, (Value(type_),))
 
 

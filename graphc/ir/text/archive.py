@@ -24,13 +24,13 @@ _LONE = np.lib.format.MAGIC_PREFIX
 
 def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
     """Writes arrays of numbers or bools by name."""
-    stored: dict[str, Array] = {}
+    stored: dict[str, Any] = {}
     for name, array in arrays.items():
         element = element_of(array.dtype)
         if element is not None and element.is_taught:
             name, array = f"{name}:{element}", array.view(f"u{element.bytes}")
         stored[name] = array
-    np.savez(file, **stored)  # type: ignore[arg-type]
+    np.savez(file, **stored)
 
 
 def _as_named(name: str, array: Array) -> tuple[str, Array]:

@@ -148,7 +148,9 @@ def eig(a: Any, vectors: bool) -> tuple[Any, Any, Any, Any, int]:
     )
     # of a pair the first column is the real part, the second the imaginary one
     columns = packed.reshape(n, n)
-    first, second = np.arange(n) - (im < 0), np.arange(n) + (im > 0)
+    first, second = np.arange(n), np.arange(n)
+    first[im < 0] -= 1
+    second[im > 0] += 1
     sign = np.sign(im)[:, None].astype(kind)
     imaginary = np.where(sign == 0, 0, columns[second] * sign)
     return re, im, np.ascontiguousarray(columns[first].T), np.ascontiguousarray(imaginary.T), info

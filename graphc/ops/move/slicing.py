@@ -344,7 +344,7 @@ def padded(
     if all(width == 0 for width in (*before, *after, *gaps)) and not guards:
         return value
     if value.dtype.is_complex:
-        number = np.complex128(fill)
+        number = complex(fill)
         re, im = (
             padded(part, before, after, interior=interior, mode=mode, fill=own, guards=guards)
             for part, own in zip(halves(value), (number.real, number.imag), strict=True)

@@ -82,7 +82,7 @@ def sum_reference(array: Any, **options: Any) -> Any:
         return np.asarray(np.sum(array, dtype=wide, **options)).astype(array.dtype)
 
 
-def product_reference(array: Any, axis: Any, keepdims: bool = False) -> Any:
+def product_reference(array: Any, axis: Any, keepdims: Any = False) -> Any:
     """The product in the array's dtype, over axes of any number; integers wrap.
 
     Floats are multiplied in float64, with exponents of their own so that no partial product leaves
@@ -90,7 +90,7 @@ def product_reference(array: Any, axis: Any, keepdims: bool = False) -> Any:
     """
     with np.errstate(all="ignore"):
         if not floating(array.dtype):
-            return np.asarray(np.multiply.reduce(array, axis=axis, dtype=array.dtype, keepdims=keepdims))
+            return np.asarray(np.prod(array, axis=axis, dtype=array.dtype, keepdims=keepdims))
         axes = (axis,) if isinstance(axis, int) else tuple(axis)
         last = np.moveaxis(array.astype(np.float64), axes, range(-len(axes), 0))
         kept = last.shape[: array.ndim - len(axes)]
