@@ -39,6 +39,7 @@ from passes.infra.manager import Before, Needs, Step, check_levels, check_order,
 from passes.kernels.pipeline import names as kernel_passes
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
 from passes.plan.in_place import INPLACE
+from passes.recompute.late_pointwise import late_pointwise
 from passes.recompute.recompute import recompute
 from passes.rules import ALGEBRA, RELAXED, SHAPES
 from passes.stability.stabilize import PARTS as STABILIZE
@@ -74,6 +75,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(relax, parts=RELAXED.names, inexact=RELAXED.inexact),
     Step(layout, level=2),
     Step(concat_in_place, level=1),
+    Step(late_pointwise, regions=False, level=2),
     Step(spent_rows, level=1),
     Step(fuse_loops, level=1),
     Step(join_loops, level=1),
@@ -128,6 +130,7 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("join_loops", "fuse_loops", "loops are joined that are kernels"),
     Before("join_loops", "fusion", "work between loops is part of neither's kernel"),
     Before("fuse_loops", "fusion", "bodies of loops that are no kernels are fused by themselves"),
+    Before("late_pointwise", "fusion", "it says what kernels of the forward part don't compute"),
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),

@@ -32,6 +32,7 @@ class Provenance:
         order: how many differentiations it comes from: 0 for what users build.
         checkpoints: the ``gx.checkpoint`` calls that it belongs to, outermost first, each with the
             number of differentiations that have passed through the call since.
+        waits: whether it is to be computed where the backward part reads it, and not before.
     """
 
     where: Location | None = None
@@ -39,10 +40,18 @@ class Provenance:
     parents: tuple[Location, ...] = ()
     order: int = 0
     checkpoints: tuple[tuple[int, int], ...] = ()
+    waits: bool = False
 
     def by(self, cause: str) -> Provenance:
         """Of what is made in place of a node of this provenance."""
-        return Provenance(self.where, cause, self.parents, self.order, self.checkpoints)
+        return Provenance(
+            self.where, cause, self.parents, self.order, self.checkpoints, self.waits
+        )
+
+    def later(self, cause: str) -> Provenance:
+        """Of what is made in place of a node of this provenance for the backward part alone."""
+        order = max(1, self.order)
+        return Provenance(self.where, cause, self.parents, order, self.checkpoints, True)
 
     def derived(self) -> Provenance:
         """Of what belongs to the derivative of a node of this provenance."""
@@ -57,12 +66,13 @@ class Provenance:
 
     @property
     def is_late(self) -> bool:
-        """Whether it is of the derivative of what ``gx.checkpoint`` computes again."""
-        return any(times for _, times in self.checkpoints)
+        """Whether it belongs to the backward part alone, as the derivative of what
+        ``gx.checkpoint`` computes again."""
+        return self.waits or any(times for _, times in self.checkpoints)
 
     def __reduce__(self) -> tuple[object, ...]:
         # what dataclasses do by themselves takes several times as long
-        parts = (self.where, self.cause, self.parents, self.order, self.checkpoints)
+        parts = (self.where, self.cause, self.parents, self.order, self.checkpoints, self.waits)
         return (Provenance, parts)
 
 

@@ -310,7 +310,7 @@ class Fuser:
         group.may_fail |= node.may_fail
         made = node.provenance
         group.order = min(group.order, made.order)
-        if made.checkpoints and made.is_late:
+        if made.order and made.is_late:
             group.late = max(group.late, made.order)
         group.chooses |= node.op is concatenate_op
         group.transposes |= node.op is transpose_op

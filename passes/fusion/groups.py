@@ -52,7 +52,7 @@ class Group(Form):
         stretched: whether members have other shapes, which broadcast to that of the loops.
         transposes: whether a member exchanges axes.
         order: of how many differentiations its members are, of the member of the fewest.
-        late: the same of the member of the most that ``gx.checkpoint`` has computed late.
+        late: the same of the member of the most that is computed late.
     """
 
     __slots__ = (
@@ -89,14 +89,14 @@ PAIR = "a kernel of two matrix products is complete"
 
 FULL = f"the kernel would have more than {FUSION.most_nodes} operations"
 CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
-EARLY = "the kernel would compute for the backward part what gx.checkpoint does not keep for it"
+EARLY = "the kernel would compute ahead what is not kept for the backward part"
 CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
 
 
 def late_obstacle(group: Group, node: Node) -> str | None:
     """Why a node has to wait for the backward part, where the group does not."""
     made = node.provenance
-    return EARLY if made.checkpoints and made.is_late and made.order > group.order else None
+    return EARLY if made.order > group.order and made.is_late else None
 
 
 def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None:

@@ -276,9 +276,16 @@ def test_threads_read_while_steps_go_on() -> None:
     reader.start()
     while not seen:
         pass
-    session.run_many(fetches, steps=3000)
+    inside, total = False, 1.0
+    for _ in range(100):
+        # on a busy machine the reader may not have a turn in all steps of a call
+        session.run_many(fetches, steps=3000)
+        inside = any(total < count < total + 3000 for count, _ in [*seen])
+        total += 3000
+        if inside:
+            break
     ended.set()
     reader.join()
     assert all(whole for _, whole in seen)
-    assert any(1 < count < 3001 for count, _ in seen)
-    assert session.get(a)[0] == 3001
+    assert inside
+    assert session.get(a)[0] == total

@@ -25,7 +25,12 @@ class Step:
     feeds: list[np.ndarray]
 
     def ran(self, **options: Any) -> tuple[Inspected, list[bytes]]:
-        """The program, and the bits of its results and of the variables after two steps."""
+        """The program, and the bits of its results and of the variables after two steps.
+
+        Unless ``off`` is given, pointwise work is kept as fusion has it, so that there is more to
+        compute again.
+        """
+        options.setdefault("off", frozenset({"late_pointwise"}))
         with gx.Session(self.graph, options=gx.Options(**{**PLAIN, **options})) as session:
             program = session.compile(self.fetches, self.inputs)
             results = [program(*self.feeds) for _ in range(2)]

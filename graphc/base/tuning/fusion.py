@@ -75,6 +75,16 @@ class FusionTuning(NamedTuple):
     least_block_lanes: int = 256
     """Lanes from which on it pays."""
 
+    late_bytes: int = 64 << 10
+    """Bytes that the backward part keeps of functions of one value, from which on it is looked for
+    fewer."""
+
+    late_members: int = 64
+    """Functions of one value above which that is not looked for: the search is quadratic."""
+
+    late_work: int = 16
+    """Operations that may be repeated for a byte that need not be kept."""
+
     inlined_in_kernel: int = 8
     """Elementary functions up to which a kernel has them inlined; beyond, they spill registers
     anyway."""

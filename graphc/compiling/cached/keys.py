@@ -42,7 +42,8 @@ class Labels:
         names: those that values and regions have, each with which of all it belongs to.
         foreign: operations that are declared outside of graphc.
         hosts: Python functions that are called.
-        parts: which nodes a ``gx.checkpoint`` has computed again; empty where there is none.
+        parts: which nodes derivatives have made, and ``gx.checkpoint`` has computed again; empty
+            where there is none.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -60,7 +61,7 @@ class Labels:
         number = {key: self._number(found.where) for key, found in distinct.items()}
         self.numbers = [number[id(node.provenance)] for node in nodes]
         self.parts: list[object] = []
-        if any(found.checkpoints for found in distinct.values()):
+        if any(found.order for found in distinct.values()):
             calls: dict[int, int] = {}
             part = {key: _part(found, calls) for key, found in distinct.items()}
             self.parts = [part[id(node.provenance)] for node in nodes]
