@@ -73,7 +73,7 @@ def _affine(x, a, trips, out):  # type: ignore[no-untyped-def]
     state, rate = x.flat[0], a.flat[0]
     for _ in range(trips.size):
         state = rate * state + 0.5
-    out[0] = state
+    out[()] = state
 
 
 def _affine_stacked(x, a, trips, out):  # type: ignore[no-untyped-def]
@@ -264,7 +264,7 @@ def _sum(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
 
 Numba.builders = {
     # a fused multiply-add in place of two operations would be another recurrence
-    "affine": _loop(lambda a: (np.empty(1),), _affine, fastmath=False),
+    "affine": _loop(lambda a: (np.empty(()),), _affine, fastmath=False),
     "affine_stacked": _loop(
         lambda a: (np.empty(len(a["trips"])),), _affine_stacked, fastmath=False
     ),
