@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import graphc as gx
+from benchmarks.peers import small_loops_graphc
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
 from benchmarks.workloads import recurrences
 from benchmarks.workloads.base import EPSILON, GELU_CUBE, GELU_FACTOR, Arrays
@@ -256,5 +257,6 @@ Graphc.builders = {
     "increment_by_name": _returned(_by_name),
     "layers": _returned(_layers),
     "dag": _returned(_compiled(_dag)),
+    **{kind: _compiled(function) for kind, function in small_loops_graphc.FUNCTIONS.items()},
 }
 PEER = Graphc

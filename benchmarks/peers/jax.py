@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from benchmarks.peers import small_loops_jax
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
 from benchmarks.workloads import recurrences
 from benchmarks.workloads.base import EPSILON, Arrays
@@ -232,5 +233,6 @@ Jax.builders = {
     "increment_by_name": _jitted(lambda x: x + 1),
     "layers": _jitted(_layers),
     "dag": _jitted(_dag),
+    **{kind: _jitted(function) for kind, function in small_loops_jax.FUNCTIONS.items()},
 }
 PEER = Jax

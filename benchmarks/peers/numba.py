@@ -11,6 +11,7 @@ import numba
 import numpy as np
 from numba import prange
 
+from benchmarks.peers import small_loops_numba
 from benchmarks.peers.base import Peer, Prepared, arrays_of
 from benchmarks.workloads import base, pointwise, recurrences
 from benchmarks.workloads.base import Array, Arrays
@@ -33,7 +34,10 @@ Results = Callable[[Mapping[str, Array]], tuple[Array, ...]]
 
 
 def _loop(
-    results: Results, function: Callable[..., None], fastmath: bool = True
+    results: Results,
+    function: Callable[..., None],
+    fastmath: bool = True,
+    room: Results = lambda arrays: (),
 ) -> Callable[[Any, Any, Any], Prepared]:
     def build(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
         program = numba.njit(
@@ -41,7 +45,7 @@ def _loop(
         )
         given = inputs | weights
         kept = results(given)
-        arguments = (*given.values(), *kept)
+        arguments = (*given.values(), *kept, *room(given))
 
         def call() -> Any:
             program(*arguments)
@@ -292,5 +296,9 @@ Numba.builders = {
         lambda a: (np.empty((a["rows"].size, a["table"].shape[1]), np.float32),), _embedding
     ),
     "increment": _loop(_like_x, _increment),
+    **{
+        kind: _loop(loop.results, loop.function, room=loop.room)
+        for kind, loop in small_loops_numba.LOOPS.items()
+    },
 }
 PEER = Numba

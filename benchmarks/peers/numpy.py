@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
-from benchmarks.workloads import recurrences
+from benchmarks.workloads import recurrences, small_loops
 from benchmarks.workloads.base import EPSILON, GELU_CUBE, GELU_FACTOR, Array, Arrays
 from benchmarks.workloads.definitions import (
     DAG_INPUTS,
@@ -45,6 +45,11 @@ def _eager(function: Callable[..., Any]) -> Callable[[Peer, Arrays, Arrays], Pre
         return Prepared(lambda: function(**arguments), arrays_of)
 
     return build
+
+
+def _of_inputs(reference: Callable[[Arrays], Any]) -> Callable[[Peer, Arrays, Arrays], Prepared]:
+    """A reference that is a program of NumPy as one writes it."""
+    return _eager(lambda **given: reference(given))
 
 
 def _pointwise(x: Array) -> Any:
@@ -198,5 +203,14 @@ NumPy.builders = {
     "increment_by_name": _eager(lambda x: x + 1),
     "layers": _eager(_layers),
     "dag": _eager(_dag),
+    "kalman": _of_inputs(small_loops.kalman),
+    "hmm": _of_inputs(small_loops.hmm),
+    "hmm_gradient": _of_inputs(small_loops.hmm_gradient),
+    "heat": _of_inputs(small_loops.heat),
+    "tridiagonal": _of_inputs(small_loops.tridiagonal),
+    "tridiagonal_many": _of_inputs(small_loops.tridiagonal),
+    "mandelbrot": _of_inputs(small_loops.mandelbrot),
+    "lstm_loop": _of_inputs(small_loops.lstm),
+    "lstm_loop_gradient": _of_inputs(small_loops.lstm_gradient),
 }
 PEER = NumPy

@@ -13,6 +13,7 @@ from benchmarks.workloads import (
     products,
     recurrences,
     reductions,
+    small_loops,
     transforms,
 )
 from benchmarks.workloads.base import Workload
@@ -23,6 +24,7 @@ _FAMILIES = (
     movement,
     transforms,
     recurrences,
+    small_loops,
     products,
     networks,
     calls,
