@@ -39,6 +39,7 @@ from passes.infra.manager import Before, Needs, Step, check_levels, check_order,
 from passes.kernels.pipeline import names as kernel_passes
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
 from passes.plan.in_place import INPLACE
+from passes.plan.loop_kernels import LOOP_KERNELS
 from passes.recompute.late_pointwise import late_pointwise
 from passes.recompute.recompute import recompute
 from passes.rules import ALGEBRA, RELAXED, SHAPES
@@ -142,7 +143,7 @@ ORDER: tuple[Before | Needs, ...] = (
 check_order(PIPELINE, ORDER)
 check_levels(PIPELINE[SHARED:])
 
-BELOW = frozenset({CONCURRENT_STEPS, INPLACE}) | kernel_passes()
+BELOW = frozenset({CONCURRENT_STEPS, INPLACE, LOOP_KERNELS}) | kernel_passes()
 """Decisions that are taken below the graph and can be switched off too."""
 
 INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))

@@ -149,7 +149,8 @@ def _placed(
         )
     calls = calls_of(plan.kernels, quick=options.optimize < 2)
     state = PlanState(graph, plan, slots, launches, carries, calls.glue, target, {})
-    return Placed(run_plan_pipeline(state, context, records), records, calls)
+    state = run_plan_pipeline(state, context, records)
+    return Placed(state, records, replace(calls, glue=tuple(state.glue)))
 
 
 def finished(given: Prepared) -> Compiled:

@@ -405,7 +405,7 @@ class _Verifier:
             self._check_buffer(matrix.buffer)
             self._read(matrix.offset, int64, "an offset")
             self._require(
-                matrix.buffer.role == "in" and matrix.buffer.type.dtype.bytes == dtype.bytes,
+                matrix.buffer.role != "out" and matrix.buffer.type.dtype.bytes == dtype.bytes,
                 f"{matrix.buffer.name!r} is no operand with elements as large as the product's",
             )
             self._require(matrix.column_stride == 1, "columns brought near are not adjacent")

@@ -40,12 +40,14 @@ class Moved:
         origins: for each step its number in the plan before; -1 for a new one.
         slots: for each slot of the plan before the slot that it has become.
         told: for copies of the plan before, how each result is handed on now.
+        within: for steps of the plan before that are part of another one now, that one.
     """
 
     plan: Plan
     origins: tuple[int, ...]
     slots: tuple[int, ...]
     told: Mapping[int, str] = field(default_factory=dict)
+    within: Mapping[int, int] = field(default_factory=dict)
 
 
 def without_copies(plan: Plan, kept: Collection[int], may: May) -> Moved:

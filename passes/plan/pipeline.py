@@ -26,8 +26,9 @@ from passes.infra.manager import PassRecord, stage
 from passes.kernels.pipeline import scheduled
 from passes.memory.arena import check_layout, place, place_quickly
 from passes.plan.concurrent_steps import CONCURRENT_STEPS, side_by_side, task_rooms
-from passes.plan.copy_elision import without_copies
+from passes.plan.copy_elision import Moved, without_copies
 from passes.plan.in_place import INPLACE, commit_step, inplace_groups
+from passes.plan.loop_kernels import LOOP_KERNELS, loop_kernels
 from passes.plan.loop_turns import in_turns
 
 
@@ -82,6 +83,17 @@ class PlanDecisions:
         where = None if node is None else node.provenance.where
         return self._context.spend(INPLACE, value, where)
 
+    def run_within(self, start: int, end: int) -> bool:
+        """Whether a loop of these steps may run inside a kernel: one decision, told of the first
+        value that it makes."""
+        plan = self._state.plan
+        for step in plan.steps[start:end]:
+            for slot, writes in plan.accesses(step):
+                if writes and slot in self._made:
+                    where = step.where if isinstance(step, Launch) else None
+                    return self._context.spend(LOOP_KERNELS, self._made[slot], where)
+        return False
+
     def may(self, plan: Plan, group: ConcurrentGroup) -> bool:
         """Whether launches may run side by side."""
         return self._context.spend(CONCURRENT_STEPS, *self._first(plan, group))
@@ -103,35 +115,64 @@ class PlanDecisions:
 
 
 def drop_copies(state: PlanState, context: PassContext) -> PlanState:
-    """The plan without copies whose slots can be one, or can take turns."""
-    plan, launches = state.plan, state.launches
+    """The plan without copies whose slots can be one."""
+    plan = state.plan
     kept = [new for _, new in plan.renewed] if commit_step(plan, lambda: True) is not None else ()
-    first = without_copies(plan, kept, PlanDecisions(state, context).take_over)
-    slots = {value: first.slots[slot] for value, slot in state.slots.items()}
-    between = replace(state, plan=first.plan, slots=slots)
-    second = in_turns(first.plan, PlanDecisions(between, context).take_over)
-    told = dict(first.told)
-    for position in first.told.keys() & set(first.origins):
-        told[position] = f"it is copied, since {first.told[position]}"
-    told |= {first.origins[position]: text for position, text in second.told.items()}
-    if second.plan is not plan:
-        origins = [first.origins[n] if n >= 0 else n for n in second.origins]
-        if context.options.verify:
-            check_copies(plan, second.plan, origins)
-        launches = _moved(launches, origins)
-    carried = {value: told[copy] for value, copy in state.carries.items() if copy in told}
-    return replace(state, plan=second.plan, slots=slots, launches=launches, carried=carried)
+    found = without_copies(plan, kept, PlanDecisions(state, context).take_over)
+    left = set(found.origins)
+    told = {n: f"it is copied, since {t}" if n in left else t for n, t in found.told.items()}
+    slots = {value: found.slots[slot] for value, slot in state.slots.items()}
+    after = _after(state, replace(found, told=told), context)
+    return replace(after, slots=slots)
 
 
-def _moved(launches: Mapping[Node, range], origins: Sequence[int]) -> dict[Node, range]:
-    """The steps of each node, where steps have moved."""
+def put_loops_in_kernels(state: PlanState, context: PassContext) -> PlanState:
+    """The plan with loops that do little in a trip as kernels."""
+    made = loop_kernels(state.plan, PlanDecisions(state, context).run_within)
+    glue = [all(state.glue[k] for k in parts) for parts in made.parts]
+    return replace(_after(state, made.moved), glue=glue)
+
+
+def take_turns(state: PlanState, context: PassContext) -> PlanState:
+    """The plan with slots of loops that take turns in place of copies."""
+    found = in_turns(state.plan, PlanDecisions(state, context).take_over)
+    return _after(state, found, context)
+
+
+def _after(state: PlanState, moved: Moved, context: PassContext | None = None) -> PlanState:
+    """What is known of a plan whose steps have moved; checked on request where copies have gone."""
+    if moved.plan is state.plan:
+        return replace(state, carried={**state.carried, **_told(state, moved)})
+    if context is not None and context.options.verify:
+        check_copies(state.plan, moved.plan, moved.origins)
     places: dict[int, int] = {}
-    for number, origin in enumerate(origins):
+    for number, origin in enumerate(moved.origins):
         places.setdefault(origin, number)
-    return {
-        node: range(places[steps.start], places[steps.start] + len(steps)) if steps else steps
-        for node, steps in launches.items()
-    }
+    return replace(
+        state,
+        plan=moved.plan,
+        launches=_moved(state.launches, places, moved.within),
+        carries={value: places[n] for value, n in state.carries.items() if n in places},
+        carried={**state.carried, **_told(state, moved)},
+    )
+
+
+def _told(state: PlanState, moved: Moved) -> dict[Value, str]:
+    return {value: moved.told[n] for value, n in state.carries.items() if n in moved.told}
+
+
+def _moved(
+    launches: Mapping[Node, range], places: Mapping[int, int], within: Mapping[int, int]
+) -> dict[Node, range]:
+    """The steps of each node, where steps have moved, or have become part of others."""
+    result = {}
+    for node, steps in launches.items():
+        if steps.start in within:
+            steps = range(within[steps.start], within[steps.start] + 1)
+        elif steps:
+            steps = range(places[steps.start], places[steps.start] + len(steps))
+        result[node] = steps
+    return result
 
 
 def run_concurrently(state: PlanState, context: PassContext) -> PlanState:
@@ -198,13 +239,16 @@ class PlanStep:
 
 PLAN_PIPELINE: tuple[PlanStep, ...] = (
     PlanStep("copies", drop_copies, 1),
+    PlanStep(LOOP_KERNELS, put_loops_in_kernels, 1),
+    PlanStep("turns", take_turns, 1),
     PlanStep(CONCURRENT_STEPS, run_concurrently, 1),
     PlanStep(INPLACE, share_memory, 1),
     PlanStep("memory_plan", lay_out),
     PlanStep("schedules", schedule_kernels),
 )
-"""Copies go first, since what stands between two launches keeps them apart; memory is shared once
-it is known what runs at the same time, and laid out once it is known what is shared."""
+"""Copies go first, since what stands between two launches keeps them apart. Loops that become
+kernels need no turns. Memory is shared once it is known what runs at the same time, and laid out
+once it is known what is shared."""
 
 
 def run_plan_pipeline(

@@ -75,6 +75,13 @@ class FusionTuning(NamedTuple):
     least_block_lanes: int = 256
     """Lanes from which on it pays."""
 
+    trip_work: int = 4_000_000
+    """Picoseconds that a trip of a loop takes at most, for the loop to become a kernel. Threads
+    would not share so little, and launches would take a good part of it."""
+
+    loop_time: int = 10_000_000_000
+    """Picoseconds that such a kernel takes at most, before the run can be interrupted."""
+
     late_bytes: int = 64 << 10
     """Bytes that the backward part keeps of functions of one value, from which on it is looked for
     fewer."""

@@ -36,6 +36,17 @@ class ProductTuning(NamedTuple):
     column_multiple: int = 32
     """Blocks of columns begin at multiples of this: at a panel, and at a whole vector."""
 
+    # --- products that are inlined ---
+
+    tiny_work: int = 2048
+    """Multiply-adds of a product, up to which it may be inlined."""
+
+    tiny_unrolled: int = 128
+    """Multiply-adds up to which nothing is left of the loop over the depth."""
+
+    tiny_sums: int = 12
+    """Vectors of sums that stay in registers."""
+
     # --- products with reductions of their rows, as attention ---
 
     product_rows_bytes: int = 192 * 1024

@@ -60,6 +60,8 @@ LAUNCHES = 2000
 
 ROUNDS = 3
 
+PART_OF_LOOP = "it is part of a loop's kernel, which only the whole program runs"
+
 
 def check_levels(graph: Graph, program: Program, context: PassContext, target: Target) -> None:
     """Compares all kernels of a program, and then the program with itself.
@@ -91,7 +93,12 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
         if key in seen:
             continue
         seen.add(key)
-        entries = [program.entries[numbers[computation_key(m.kernel)]] for m in series.members]
+        found = [numbers.get(computation_key(member.kernel)) for member in series.members]
+        entries = [program.entries[number] for number in found if number is not None]
+        if len(entries) < len(found):
+            name = series.whole.name
+            context.decline("check", node, f"kernel {name} is not checked: {PART_OF_LOOP}")
+            continue
         for sizes in candidates:
             reason = _check_kernel(node, series, entries, sizes, substitutes, target)
             if reason is None:

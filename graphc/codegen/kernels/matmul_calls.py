@@ -1,9 +1,10 @@
-"""Matrix products: calls of the library for them."""
+"""Matrix products: calls of the library for them, or their code where they are tiny."""
 
 from __future__ import annotations
 
 from graphc.base.errors import UnsupportedError
 from graphc.codegen.gemm import columns_before, gemm_library
+from graphc.codegen.gemm.tiny import Matrix, emit_tiny, is_tiny
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.storage import storage
@@ -14,10 +15,35 @@ from graphc.kernel.statements.products import Contract, MatrixOperand
 
 
 def emit_contract(k: KernelScope, statement: Contract) -> None:
-    """Calls a matrix product."""
-    e = k.e
+    """A matrix product."""
     k.held.pop(statement.c.buffer, None)
-    dtype = statement.c.buffer.type.dtype
+    if not _emit_tiny(k, statement):
+        _call(k, statement)
+
+
+def _emit_tiny(k: KernelScope, statement: Contract) -> bool:
+    """Emits a product of few elements, if it is one, in place of a call."""
+    matrices = (statement.a, statement.b, statement.c)
+    sizes = (statement.m, statement.n, statement.k)
+    strides = [s for matrix in matrices for s in (matrix.row_stride, matrix.column_stride)]
+    numbers = [size for size in (*sizes, *strides) if isinstance(size, int)]
+    if len(numbers) < len(sizes) + len(strides) or statement.template == "packed":
+        return False
+    dtype, (m, n, depth) = statement.c.buffer.type.dtype, numbers[:3]
+    c_row = numbers[-2]
+    if k.ranges.cuts(statement) or not is_tiny(m, n, depth, c_row, dtype, k.target):
+        return False
+    a, b, c = (
+        Matrix(_matrix(k, matrix), *numbers[3 + 2 * place : 5 + 2 * place])
+        for place, matrix in enumerate(matrices)
+    )
+    emit_tiny(k.e, (m, n, depth), (a, b, c), dtype, k.target)
+    return True
+
+
+def _call(k: KernelScope, statement: Contract) -> None:
+    """Calls a matrix product."""
+    e, dtype = k.e, statement.c.buffer.type.dtype
     packed = statement.template == "packed"
     symbol, library = gemm_library(dtype, k.target, packed)
     k.module.libraries[symbol] = library

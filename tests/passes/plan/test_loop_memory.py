@@ -27,7 +27,7 @@ from passes.plan.copy_elision import without_copies
 from passes.plan.loop_turns import in_turns
 
 # what the plan does with loops, not kernels with loops inside
-STRICT = gx.Options(verify=True, cache="off", off={"fuse_loops"})
+STRICT = gx.Options(verify=True, cache="off", off={"fuse_loops", "loop_kernels"})
 SIZE = 64
 
 
@@ -100,7 +100,7 @@ def test_fault_12_no_trip_copies_an_array(number: int) -> None:
     assert len(copies_inside(plan_of(graph, found, feeds))) == (number == len(BODIES) - 1)
     if number not in (4, 8, 9):
         # what is switched off is copied at each trip
-        assert copies_inside(plan_of(graph, found, feeds, off=frozenset({"inplace"})))
+        assert copies_inside(plan_of(graph, found, feeds, off=frozenset({"inplace", *STRICT.off})))
 
 
 @pytest.mark.parametrize("number", range(len(BODIES)))
@@ -110,7 +110,8 @@ def test_fault_12_any_number_of_trips_gives_the_bits_of_each_level(number: int) 
     rng = np.random.default_rng(number)
     arrays = [rng.random(SIZE) for _ in range(count)]
     options = [replace(STRICT, optimize=level) for level in (0, 1, 2, 3)]
-    options += [replace(STRICT, off=frozenset({"inplace"})), replace(STRICT, threads=2)]
+    copying = replace(STRICT, off=frozenset({"inplace", *STRICT.off}))
+    options += [copying, replace(STRICT, threads=2)]
     sessions = [gx.Session(graph, options=each) for each in options]
     for turns in (0, 1, 2, 3, 4, 5, 70):
         given = dict(zip(feeds, [*arrays, np.int64(turns)], strict=True))
@@ -357,7 +358,7 @@ def test_fault_12_explain_tells_how_a_value_goes_from_trip_to_trip() -> None:
     told = gx.Session(graph, options=STRICT).compile(fetches, [x])
     assert told.explain(a).memory.endswith("from trip to trip it is written in place")
     assert told.explain(b).memory.endswith("from trip to trip 2 blocks take turns")
-    off = replace(STRICT, off=frozenset({"inplace"}))
+    off = replace(STRICT, off=frozenset({"inplace", *STRICT.off}))
     told = gx.Session(graph, options=off).compile(fetches, [x])
     for value in (a, b):
         assert "it is copied, since" in told.explain(value).memory

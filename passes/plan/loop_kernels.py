@@ -1,0 +1,303 @@
+"""Loop kernels: a loop whose trips do little runs inside one kernel.
+
+    2: launch 0 (%4, %5)      the condition     2: launch 0 (%4, %5)
+    3: branch %5 else 7                         3: branch %5 else 6
+    4: launch 1 (%1, %4, %6)             ->     4: launch 3 (%1, %4, %5)    at most so many trips
+    5: launch 2 (%6, %1)                        5: jump 3
+    6: jump 2
+
+A launch takes some 20 ns, and what a trip does with small arrays often no more. The kernel has the
+statements of all kernels of the loop, those of the condition last; its buffers are the loop's
+slots, and slots that no trip leaves anything in for another one are its scratch. It ends when the
+condition says so, or after so many trips that it still can be interrupted.
+
+Invariant: each trip computes what the launches did, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from graphc.base.tuning.fusion import FUSION
+from graphc.base.tuning.tasks import TASKS
+from graphc.ir.dims.expressions import Dim, at_hint, compare
+from graphc.ir.dtypes import bool_, int64
+from graphc.kernel.analysis.cost import kernel_work
+from graphc.kernel.ir import Buffer, Kernel, Role, Site, Statement, Var
+from graphc.kernel.statements.base import Carry
+from graphc.kernel.statements.blocks import Loop
+from graphc.kernel.statements.copies import copied
+from graphc.kernel.statements.memory import Load, Store
+from graphc.kernel.statements.scalars import Const
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot, Step
+from passes.plan.copy_elision import Moved, renamed
+
+LOOP_KERNELS = "loop_kernels"
+"""What the decisions are called."""
+
+TOLD = "the loop is one kernel, which copies it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop that becomes a kernel.
+
+    Attributes:
+        start, end: its steps; the first ones, up to ``branch``, are the condition.
+        branch: the step that leaves the loop.
+        work: what a trip takes, in picoseconds.
+    """
+
+    start: int
+    end: int
+    branch: int
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """A plan some of whose loops are kernels.
+
+    Attributes:
+        moved: the plan.
+        parts: for each of its kernels those of the plan before that it runs.
+    """
+
+    moved: Moved
+    parts: tuple[tuple[int, ...], ...]
+
+
+def loop_kernels(plan: Plan, may: Callable[[int, int], bool]) -> Enclosed:
+    """The plan with small loops as kernels; ``may`` is asked before each, with its steps."""
+    itself = Moved(plan, tuple(range(len(plan.steps))), tuple(range(len(plan.slots))))
+    unchanged = Enclosed(itself, tuple((k,) for k in range(len(plan.kernels))))
+    if not plan.loops:
+        return unchanged
+    works: dict[int, Dim] = {}
+    targets = [step.target for step in plan.steps if isinstance(step, (Branch, Jump))]
+    found = [
+        loop
+        for start, end in plan.loops
+        if (loop := _small(plan, start, end, targets, works)) is not None and may(start, end)
+    ]
+    return _rewritten(plan, found) if found else unchanged
+
+
+def _small(
+    plan: Plan, start: int, end: int, targets: Sequence[int], works: dict[int, Dim]
+) -> _Loop | None:
+    """A loop that is worth a kernel; None if it is not, or can't be one."""
+    steps = plan.steps[start:end]
+    leaving = [n for n, step in enumerate(steps, start) if isinstance(step, Branch)]
+    if len(leaving) != 1 or steps[-1] != Jump(start):
+        return None
+    (branch,) = leaving
+    left = plan.steps[branch]
+    if not isinstance(left, Branch) or left.target != end:
+        return None
+    if any(start < target < end for target in targets) or targets.count(start) != 1:
+        return None
+    work: Dim = 0
+    for position, step in enumerate(steps[:-1], start):
+        if position == branch:
+            continue
+        if isinstance(step, Copy):
+            work = work + plan.slots[step.source].bytes * TASKS.copied_byte
+        elif isinstance(step, Launch):
+            kernel = plan.kernels[step.kernel]
+            if not _is_plain(plan, step, kernel):
+                return None
+            if step.kernel not in works:
+                works[step.kernel] = kernel_work(kernel)
+            work = work + works[step.kernel]
+        elif not isinstance(step, Require) or position < branch:
+            return None
+    if compare("le", work, FUSION.trip_work) is not True:
+        return None
+    return _Loop(start, end, branch, max(1, at_hint(work)))
+
+
+def _is_plain(plan: Plan, step: Launch, kernel: Kernel) -> bool:
+    """Whether a kernel sees each slot as it is, and each of them once, or reads it in place."""
+    for buffer, slot in zip(kernel.buffers, step.arguments, strict=True):
+        kind = plan.slots[slot].type
+        if kind.dtype is not buffer.type.dtype or kind.size != buffer.type.size:
+            return False
+    return not kernel.schedule
+
+
+# --- the kernel ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The kernel of a loop.
+
+    Attributes:
+        kernel: it.
+        arguments: its slots.
+        rooms: those of them that become scratch.
+    """
+
+    kernel: Kernel
+    arguments: tuple[int, ...]
+    rooms: frozenset[int]
+
+
+def _kernel(plan: Plan, loop: _Loop) -> _Made:
+    """The kernel that runs a loop while the condition, which has been seen to hold, does."""
+    body = plan.steps[loop.branch + 1 : loop.end - 1]
+    condition = plan.steps[loop.start : loop.branch]
+    leave = plan.steps[loop.branch]
+    assert isinstance(leave, Branch), "so it was found"
+    steps = (*body, *condition)
+    rooms = _rooms(plan, loop, steps)
+    buffers = _buffers(plan, steps, rooms)
+    statements: list[Statement] = []
+    sites: list[Site] = []
+    for step in steps:
+        if isinstance(step, Launch):
+            kernel = plan.kernels[step.kernel]
+            to = {b: buffers[slot] for b, slot in zip(kernel.buffers, step.arguments, strict=True)}
+            statements += copied(kernel.body, to, len(sites))
+            sites += kernel.sites
+        elif isinstance(step, Copy):
+            statements += _copy(buffers[step.source], buffers[step.target])
+    zero, true, goes_on, following, last = Var(int64), *[Var(bool_) for _ in range(4)]
+    statements += [Const(zero, 0), Load(following, buffers[leave.predicate], zero)]
+    most = max(1, FUSION.loop_time // loop.work)
+    trips = Loop(
+        Var(int64), most, "serial", tuple(statements), (Carry(last, goes_on, true, following),),
+        goes_on,
+    )  # fmt: skip
+    name = next((plan.kernels[s.kernel].name for s in body if isinstance(s, Launch)), "")
+    name = f"loop_{name}"
+    made = Kernel(name, tuple(buffers.values()), (Const(true, True), trips), tuple(sites))
+    return _Made(made, tuple(buffers), rooms)
+
+
+def _rooms(plan: Plan, loop: _Loop, steps: Sequence[Step]) -> frozenset[int]:
+    """The slots that each trip fills before it reads them, and that nothing else touches."""
+    filled: set[int] = set()
+    touched: set[int] = set()
+    for step in steps:
+        for slot, is_written in plan.accesses(step):
+            if slot not in touched:
+                touched.add(slot)
+                if is_written and _writes_whole(plan, step, slot):
+                    filled.add(slot)
+    outside = (*plan.steps[: loop.start], plan.steps[loop.branch], *plan.steps[loop.end :])
+    for step in outside:
+        filled.difference_update(slot for slot, _ in plan.accesses(step))
+    return frozenset(slot for slot in filled if plan.slots[slot].kind in ("temporary", "scratch"))
+
+
+def _writes_whole(plan: Plan, step: Step, slot: int) -> bool:
+    if not isinstance(step, Launch):
+        return True
+    buffers = plan.kernels[step.kernel].buffers
+    roles = [b.role for b, s in zip(buffers, step.arguments, strict=True) if s == slot]
+    return all(role in ("out", "scratch") for role in roles)
+
+
+def _buffers(plan: Plan, steps: Sequence[Step], rooms: frozenset[int]) -> dict[int, Buffer]:
+    """The buffer of each slot that is touched, in the order of roles: read, written, scratch."""
+    written: dict[int, bool] = {}
+    for step in steps:
+        for slot, is_written in plan.accesses(step):
+            written[slot] = written.get(slot, False) or is_written
+    roles: dict[int, Role] = {
+        slot: "scratch" if slot in rooms else "update" if is_written else "in"
+        for slot, is_written in written.items()
+    }
+    order = ("in", "update", "scratch")
+    ordered = sorted(roles, key=lambda slot: order.index(roles[slot]))
+    return {slot: Buffer(f"s{slot}", roles[slot], plan.slots[slot].type) for slot in ordered}
+
+
+def _copy(source: Buffer, target: Buffer) -> tuple[Statement, ...]:
+    """Statements that copy a buffer."""
+    index, element = Var(int64), Var(source.type.dtype)
+    moving = (Load(element, source, index), Store(target, index, element))
+    return (Loop(index, source.type.size, "vector", moving),)
+
+
+# --- the plan ------------------------------------------------------------------------------------
+
+
+def _rewritten(plan: Plan, found: Sequence[_Loop]) -> Enclosed:
+    """The plan in which these loops are kernels."""
+    kernels, slots = list(plan.kernels), list(plan.slots)
+    parts: list[tuple[int, ...]] = [(k,) for k in range(len(kernels))]
+    starts = {loop.branch + 1: loop for loop in found}
+    steps: list[Step] = []
+    origins: list[int] = []
+    place: dict[int, int] = {}
+    position = 0
+    told: dict[int, str] = {}
+    within: dict[int, int] = {}
+    while position < len(plan.steps):
+        loop = starts.get(position)
+        if loop is None:
+            place[position] = len(steps)
+            origins.append(position)
+            steps.append(plan.steps[position])
+            position += 1
+            continue
+        # whether a guard holds is a matter of sizes, alike in all trips
+        for number in range(position, loop.end - 1):
+            required = plan.steps[number]
+            if isinstance(required, Require):
+                origins.append(number)
+                steps.append(required)
+        origins.append(position)
+        made = _kernel(plan, loop)
+        for slot in made.rooms:
+            old = slots[slot]
+            slots[slot] = Slot("scratch", old.type, old.name, old.where)
+        launches = [s for s in plan.steps[loop.start : loop.end] if isinstance(s, Launch)]
+        parts.append(tuple([launch.kernel for launch in launches]))
+        steps.append(Launch(len(kernels), made.arguments, launches[-1].where))
+        kernels.append(made.kernel)
+        body = range(position, loop.end - 1)
+        within |= dict.fromkeys(body, len(steps) - 1)
+        told |= {n: TOLD for n in body if isinstance(plan.steps[n], Copy)}
+        position = loop.end - 1
+    place[len(plan.steps)] = len(steps)
+    # each loop of kernels goes back to its branch: the kernel has seen to the condition
+    back = {place[loop.end - 1]: place[loop.branch] for loop in found}
+    identity = [*range(len(slots))].__getitem__
+    steps = [
+        Jump(back[n]) if n in back else renamed(step, identity, place)
+        for n, step in enumerate(steps)
+    ]
+    branches = {(loop.start, loop.end): loop.branch for loop in found}
+    loops = [(place[branches.get((start, end), start)], place[end]) for start, end in plan.loops]
+    kept = _launched(steps)
+    result = replace(
+        plan,
+        slots=tuple(slots),
+        steps=tuple(_with_kernels(steps, kept)),
+        kernels=tuple([kernels[k] for k in kept]),
+        loops=tuple(loops),
+    )
+    moved = Moved(result, tuple(origins), tuple(range(len(slots))), told, within)
+    return Enclosed(moved, tuple([parts[k] for k in kept]))
+
+
+def _launched(steps: Sequence[Step]) -> list[int]:
+    """The kernels that are launched, in order."""
+    return sorted({step.kernel for step in steps if isinstance(step, Launch)})
+
+
+def _with_kernels(steps: Sequence[Step], kept: Sequence[int]) -> list[Step]:
+    """Steps that launch kernels by their places among those that are kept."""
+    place = {kernel: n for n, kernel in enumerate(kept)}
+    return [
+        Launch(place[step.kernel], step.arguments, step.where) if isinstance(step, Launch) else step
+        for step in steps
+    ]
+
+
+__all__ = ["LOOP_KERNELS", "Enclosed", "loop_kernels"]
