@@ -19,7 +19,7 @@ from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.extraction import Extraction
 from graphc.compiling.loading import load_code
 from graphc.compiling.memory_limit import Placed, within_limit
-from graphc.compiling.tiers import most_baseline_bytes
+from graphc.compiling.tiers import MOST_BASELINE_BYTES
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.lower.estimate import Groups
@@ -82,13 +82,11 @@ class Prepared:
     def at_baseline(self) -> Prepared:
         """The same at ``optimize=0``, to answer until the program that was asked for is finished.
 
-        Its program refuses to run where temporaries would take more than ``MOST_BASELINE_BYTES``,
-        or than the memory limit.
+        Its program refuses to run where temporaries would take more than ``MOST_BASELINE_BYTES``.
         """
-        options = replace(self.options, optimize=0, memory_limit=None)
+        options = replace(self.options, optimize=0)
         context = replace(self.context, options=options)
-        most_bytes = most_baseline_bytes(self.options)
-        return replace(self, options=options, context=context, most_bytes=most_bytes)
+        return replace(self, options=options, context=context, most_bytes=MOST_BASELINE_BYTES)
 
     def in_background(self, poll: Callable[[], None]) -> Prepared:
         """The same to be finished beside the user's own work; ``poll`` may end that by raising.

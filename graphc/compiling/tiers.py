@@ -24,7 +24,6 @@ from typing import Literal
 from graphc.base.errors import GraphError
 from graphc.base.forks import lock
 from graphc.base.llvm import free
-from graphc.base.options import Options
 from graphc.base.source import Location, caller
 from graphc.base.tuning.running import RUNNING
 from graphc.base.waiting import Flag
@@ -42,11 +41,6 @@ Tier = Literal["baseline", "full"]
 MOST_BASELINE_BYTES = 256 << 20
 """Nothing is fused in a first program, so its temporaries may take far more than those of the one
 that follows, for which a run waits that would need more than this."""
-
-
-def most_baseline_bytes(options: Options) -> int:
-    """What the temporaries of a first program may take: that, or the memory limit."""
-    return min(MOST_BASELINE_BYTES, options.most_bytes or MOST_BASELINE_BYTES)
 
 
 class _Stopped(BaseException):

@@ -35,6 +35,7 @@ from graphc.kernel.ir import (
 from graphc.kernel.scalar import PRIMITIVES, stop_between
 from graphc.kernel.statements.base import Carry, Reducer
 from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
+from graphc.kernel.statements.copies import copied
 from graphc.kernel.statements.memory import Load, Store
 from graphc.kernel.statements.products import Contract, MatrixOperand
 from graphc.kernel.statements.routines import Call, Span
@@ -417,6 +418,11 @@ class KernelBuilder:
             self._sites.append(site)
         call = Call(routine, tuple(numbers), tuple(targets), tuple(sources), workspace, number)
         self._blocks[-1].statements.append(call)
+
+    def include(self, kernel: Kernel, to: Mapping[Buffer, Buffer]) -> None:
+        """All that another kernel does, here, with these buffers in place of its own."""
+        self._blocks[-1].statements += copied(kernel.body, to, len(self._sites))
+        self._sites += kernel.sites
 
     def finish(self) -> Kernel:
         """The kernel."""

@@ -24,12 +24,8 @@ from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import Dim, at_hint, compare
 from graphc.ir.dtypes import bool_, int64
 from graphc.kernel.analysis.cost import kernel_work
-from graphc.kernel.ir import Buffer, Kernel, Role, Site, Statement, Var
-from graphc.kernel.statements.base import Carry
-from graphc.kernel.statements.blocks import Loop
-from graphc.kernel.statements.copies import copied
-from graphc.kernel.statements.memory import Load, Store
-from graphc.kernel.statements.scalars import Const
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Kernel, Role
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot, Step
 from passes.plan.copy_elision import Moved, renamed
 
@@ -153,28 +149,23 @@ def _kernel(plan: Plan, loop: _Loop) -> _Made:
     assert isinstance(leave, Branch), "so it was found"
     steps = (*body, *condition)
     rooms = _rooms(plan, loop, steps)
-    buffers = _buffers(plan, steps, rooms)
-    statements: list[Statement] = []
-    sites: list[Site] = []
-    for step in steps:
-        if isinstance(step, Launch):
-            kernel = plan.kernels[step.kernel]
-            to = {b: buffers[slot] for b, slot in zip(kernel.buffers, step.arguments, strict=True)}
-            statements += copied(kernel.body, to, len(sites))
-            sites += kernel.sites
-        elif isinstance(step, Copy):
-            statements += _copy(buffers[step.source], buffers[step.target])
-    zero, true, goes_on, following, last = Var(int64), *[Var(bool_) for _ in range(4)]
-    statements += [Const(zero, 0), Load(following, buffers[leave.predicate], zero)]
-    most = max(1, FUSION.loop_time // loop.work)
-    trips = Loop(
-        Var(int64), most, "serial", tuple(statements), (Carry(last, goes_on, true, following),),
-        goes_on,
-    )  # fmt: skip
     name = next((plan.kernels[s.kernel].name for s in body if isinstance(s, Launch)), "")
-    name = f"loop_{name}"
-    made = Kernel(name, tuple(buffers.values()), (Const(true, True), trips), tuple(sites))
-    return _Made(made, tuple(buffers), rooms)
+    b = KernelBuilder(f"loop_{name}")
+    buffers = _buffers(plan, b, steps, rooms)
+    most = max(1, FUSION.loop_time // loop.work)
+    with b.loop(most, "serial", [b.constant(True, bool_)]) as trips:
+        for step in steps:
+            if isinstance(step, Launch):
+                kernel = plan.kernels[step.kernel]
+                given = [buffers[slot] for slot in step.arguments]
+                b.include(kernel, dict(zip(kernel.buffers, given, strict=True)))
+            elif isinstance(step, Copy):
+                source, target = buffers[step.source], buffers[step.target]
+                with b.loop(source.type.size, "vector") as elements:
+                    b.store(target, elements.index, b.load(source, elements.index))
+        (trips.lasts,) = trips.arguments
+        trips.following = [b.load(buffers[leave.predicate], b.constant(0, int64))]
+    return _Made(b.finish(), tuple(buffers), rooms)
 
 
 def _rooms(plan: Plan, loop: _Loop, steps: Sequence[Step]) -> frozenset[int]:
@@ -201,8 +192,10 @@ def _writes_whole(plan: Plan, step: Step, slot: int) -> bool:
     return all(role in ("out", "scratch") for role in roles)
 
 
-def _buffers(plan: Plan, steps: Sequence[Step], rooms: frozenset[int]) -> dict[int, Buffer]:
-    """The buffer of each slot that is touched, in the order of roles: read, written, scratch."""
+def _buffers(
+    plan: Plan, b: KernelBuilder, steps: Sequence[Step], rooms: frozenset[int]
+) -> dict[int, Buffer]:
+    """A buffer for each slot that is touched: those that are read first, scratch last."""
     written: dict[int, bool] = {}
     for step in steps:
         for slot, is_written in plan.accesses(step):
@@ -213,14 +206,7 @@ def _buffers(plan: Plan, steps: Sequence[Step], rooms: frozenset[int]) -> dict[i
     }
     order = ("in", "update", "scratch")
     ordered = sorted(roles, key=lambda slot: order.index(roles[slot]))
-    return {slot: Buffer(f"s{slot}", roles[slot], plan.slots[slot].type) for slot in ordered}
-
-
-def _copy(source: Buffer, target: Buffer) -> tuple[Statement, ...]:
-    """Statements that copy a buffer."""
-    index, element = Var(int64), Var(source.type.dtype)
-    moving = (Load(element, source, index), Store(target, index, element))
-    return (Loop(index, source.type.size, "vector", moving),)
+    return {slot: b.buffer(f"s{slot}", roles[slot], plan.slots[slot].type) for slot in ordered}
 
 
 # --- the plan ------------------------------------------------------------------------------------

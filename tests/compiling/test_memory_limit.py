@@ -119,16 +119,18 @@ def test_lower_levels_of_optimize_are_refused_where_they_take_too_much() -> None
     step.ran(memory_limit="1GB", optimize=0)
 
 
-def test_the_first_program_answers_only_within_the_limit(monkeypatch: Any) -> None:
+def test_a_large_program_is_compiled_at_once_under_a_limit() -> None:
+    """So whoever compiles it hears if nothing fits."""
     step = mlp(24)
     full, _ = step.ran(verify=False)
     limit = full.memory.peak_bytes // 2
     for given in (limit, None):
         with gx.Session(step.graph, options=gx.Options(cache="off", memory_limit=given)) as session:
             program = session.compile(step.fetches, step.inputs)
-            assert program.tier == "baseline"
-            program(*step.feeds)
             assert program.tier == ("full" if given else "baseline")
+    few = gx.Session(step.graph, options=gx.Options(cache="off", memory_limit=limit // 50))
+    with few, pytest.raises(gx.GraphError, match="least that was found"):
+        few.compile(step.fetches, step.inputs)
 
 
 def test_the_limit_belongs_to_the_key_of_the_cache(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_an_array_for_the_result(gate: Gate) -> None:
 
 
 def test_too_large_temporaries_wait_for_the_full_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphc.compiling.tiers, "MOST_BASELINE_BYTES", 10_000)
+    monkeypatch.setattr(graphc.compiling.compiler, "MOST_BASELINE_BYTES", 10_000)
     graph, x, y = large()
     exe = gx.Session(graph).compile(y, [x])
     small = exe(array(1))

@@ -16,7 +16,7 @@ from graphc.compiling.cached.entries import content_of, loaded_from
 from graphc.compiling.cached.keys import Labels, program_key, program_realm, refused, shows_passes
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.extraction import Extraction
-from graphc.compiling.tiers import Poll, Tiers, most_baseline_bytes
+from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
 from graphc.ops.control import while_op
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
@@ -75,8 +75,9 @@ class _Job:
 
         The first one is kept too, for processes that end before there is more.
         """
-        most = most_baseline_bytes(self.options)
-        known = None if self.entries is None else self.entries.find(0, most)[0]
+        known = None
+        if self.entries is not None:
+            known = self.entries.find(0, MOST_BASELINE_BYTES)[0]
         if known is not None:
             return Tiers(known, f"{self.reason}; the first program was there", self._from_graph)
         from graphc.compiling.compiler import Prepared, finished, prepared
@@ -160,9 +161,10 @@ def _begins_small(extraction: Extraction, options: Options) -> bool:
     """Whether small kernels should answer until the program is compiled.
 
     Not where there are loops: a run ends with the kernels that it began with, and there may be many
-    trips.
+    trips. Nor under a memory limit, which only the full program is made for: whoever asks for it
+    hears at once if nothing fits.
     """
-    if options.optimize != 2 or shows_passes(options) is not None:
+    if options.optimize != 2 or shows_passes(options) is not None or options.memory_limit:
         return False
     many = RUNNING.two_programs_nodes
     nodes = list(extraction.graph.walk())
