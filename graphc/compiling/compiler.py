@@ -142,11 +142,9 @@ def _placed(
     records = [*records, *more]
     with stage("lower", graph, context, records):
         states = len(given.extraction.states)
-        plan, slots, launches, carries = plan_program(
-            graph, states, target, options.thread_count, context.renewed, groups
-        )
-    calls = calls_of(plan.kernels, quick=options.optimize < 2)
-    state = PlanState(graph, plan, slots, launches, carries, calls.glue, target, {})
+        made = plan_program(graph, states, target, options.thread_count, context.renewed, groups)
+    calls = calls_of(made.plan.kernels, quick=options.optimize < 2)
+    state = PlanState(graph, *made, calls.glue, target, {})
     state = run_plan_pipeline(state, context, records)
     return Placed(state, records, replace(calls, glue=tuple(state.glue)))
 

@@ -98,8 +98,11 @@ def run_kernel(
     return [interpreter.failures[site] for site in sorted(interpreter.failures)]
 
 
-def _sized_inside(loop: Loop) -> bool:
-    """Whether a loop's body defines the size of something in it: iterations may differ in it."""
+def runs_one_by_one(loop: Block) -> bool:
+    """Whether a loop's iterations are not run side by side: a serial one's, and those whose body
+    defines the size of something in it, in which they may differ."""
+    if loop.loop("serial") is not None:
+        return True
     defined = {loop.index}
     for statement in walk(loop.body):
         if any(size in defined for size in statement.sizes if isinstance(size, Var)):
@@ -337,7 +340,7 @@ class _Interpreter:
     # --- loops -----------------------------------------------------------------------------------
 
     def _loop(self, statement: Loop) -> None:
-        if statement.kind == "serial" or _sized_inside(statement):
+        if runs_one_by_one(statement):
             self._serial(statement)
         else:
             self._parallel(statement)
@@ -480,4 +483,4 @@ RUNS: Mapping[type[Statement], Callable[[_Interpreter, Any], None]] = {
 """What runs each class of statements."""
 
 
-__all__ = ["RUNS", "CheckFailure", "run_kernel"]
+__all__ = ["RUNS", "CheckFailure", "run_kernel", "runs_one_by_one"]

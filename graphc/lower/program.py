@@ -54,13 +54,15 @@ class _Launches:
 
 
 class Planned(NamedTuple):
-    """A plan, the slot of each value, the steps that launch each node's kernels, and for results of
-    loops the copy that hands them to the next trip."""
+    """A plan, the slot of each value, the steps that launch each node's kernels, for results of
+    loops the copy that hands them to the next trip, and of each loop of the plan the number of its
+    trips, if it is known."""
 
     plan: Plan
     slots: dict[Value, int]
     launches: dict[Node, range]
     carries: dict[Value, int]
+    trips: tuple[int | None, ...]
 
 
 class _Planner:
@@ -76,6 +78,7 @@ class _Planner:
         self.slot_of: dict[Value, int] = {}
         self.launches: dict[Node, range] = {}
         self.loops: list[tuple[int, int]] = []
+        self.trips: list[int | None] = []
         self.carries: dict[Value, int] = {}
         self._kernel_of: dict[KernelCode, int] = {}
         self._launches_of_region: dict[Structure, _Launches] = {}
@@ -437,6 +440,7 @@ class _Planner:
         self.steps.append(Jump(start))
         self.steps[branch] = Branch(self.slot_of[condition.outputs[0]], len(self.steps))
         self.loops.append((start, len(self.steps)))
+        self.trips.append(node.attrs.get("trips"))
 
     def _enter(
         self, region: Graph, captures: Sequence[Value], carried: list[int] | None = None
@@ -489,4 +493,5 @@ def plan_program(
     """
     planner = _Planner(target, threads, groups or Groups(target, threads))
     plan = planner.program(graph, states, renewed)
-    return Planned(plan, planner.slot_of, planner.launches, planner.carries)
+    trips = tuple(planner.trips)
+    return Planned(plan, planner.slot_of, planner.launches, planner.carries, trips)

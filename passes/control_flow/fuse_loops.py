@@ -67,18 +67,25 @@ def _fused(
     found = obstacle(loop)
     if found is not None:
         context.decline(fuse_loops.__name__, node, found)
-        return (node,)
+        return (_counted(node, loop),)
     form = lane_form(loop)
     if _repeats_much(loop, form):
         context.decline(fuse_loops.__name__, node, REPEATED)
-        return (node,)
+        return (_counted(node, loop),)
     if not context.decide(fuse_loops.__name__, node):
-        return (node,)
+        return (_counted(node, loop),)
     trips, most = loop.size(loop.counter()), _most_trips(loop, form)
     if trips is None or at_hint(trips) > most.expected:
         return *constants, _in_turns(moved, most.dim)
     places = [p for p, v in enumerate(node.outputs) if v in read or p in form.stacks]
     return *constants, _kernel(loop, form, places)
+
+
+def _counted(node: Node, loop: WhileLoop) -> Node:
+    """A loop that stays, with the number of its trips if that is known: it is no longer seen once
+    its regions are fused."""
+    trips = loop.size(loop.counter())
+    return node.with_attrs({**node.attrs, "trips": trips}) if isinstance(trips, int) else node
 
 
 class _Most(NamedTuple):

@@ -9,13 +9,15 @@
 A launch takes some 20 ns, and what a trip does with small arrays often no more. The kernel has the
 statements of all kernels of the loop, those of the condition last; its buffers are the loop's
 slots, and slots that no trip leaves anything in for another one are its scratch. It ends when the
-condition says so, or after so many trips that it still can be interrupted.
+condition says so, or after so many trips that it still can be interrupted. Of a loop of few trips,
+whose number is known, nothing else is left.
 
 Invariant: each trip computes what the launches did, in their order.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,13 +44,15 @@ class _Loop:
     Attributes:
         start, end: its steps; the first ones, up to ``branch``, are the condition.
         branch: the step that leaves the loop.
-        work: what a trip takes, in picoseconds.
+        most: how many trips one launch runs at most.
+        is_whole: whether these are all, so that nothing of the loop is left.
     """
 
     start: int
     end: int
     branch: int
-    work: int
+    most: int
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,16 @@ class Enclosed:
     parts: tuple[tuple[int, ...], ...]
 
 
-def loop_kernels(plan: Plan, may: Callable[[int, int], bool]) -> Enclosed:
-    """The plan with small loops as kernels; ``may`` is asked before each, with its steps."""
+def loop_kernels(
+    plan: Plan, trips: Sequence[int | None], may: Callable[[int, int], bool]
+) -> Enclosed:
+    """The plan with small loops as kernels.
+
+    Args:
+        plan: without groups, a layout and a commit step.
+        trips: of each loop the number of trips, if it is known.
+        may: is asked before each, with its steps.
+    """
     itself = Moved(plan, tuple(range(len(plan.steps))), tuple(range(len(plan.slots))))
     unchanged = Enclosed(itself, tuple((k,) for k in range(len(plan.kernels))))
     if not plan.loops:
@@ -74,14 +86,20 @@ def loop_kernels(plan: Plan, may: Callable[[int, int], bool]) -> Enclosed:
     targets = [step.target for step in plan.steps if isinstance(step, (Branch, Jump))]
     found = [
         loop
-        for start, end in plan.loops
-        if (loop := _small(plan, start, end, targets, works)) is not None and may(start, end)
+        for (start, end), count in zip(plan.loops, trips, strict=True)
+        if (loop := _small(plan, start, end, count, targets, works)) is not None
+        and may(start, end)
     ]
     return _rewritten(plan, found) if found else unchanged
 
 
 def _small(
-    plan: Plan, start: int, end: int, targets: Sequence[int], works: dict[int, Dim]
+    plan: Plan,
+    start: int,
+    end: int,
+    trips: int | None,
+    targets: Sequence[int],
+    works: dict[int, Dim],
 ) -> _Loop | None:
     """A loop that is worth a kernel; None if it is not, or can't be one."""
     steps = plan.steps[start:end]
@@ -111,7 +129,9 @@ def _small(
             return None
     if compare("le", work, FUSION.trip_work) is not True:
         return None
-    return _Loop(start, end, branch, max(1, at_hint(work)))
+    most = max(1, FUSION.loop_time // max(1, at_hint(work)))
+    is_whole = trips is not None and 0 < trips <= most
+    return _Loop(start, end, branch, trips if is_whole and trips else most, is_whole)
 
 
 def _is_plain(plan: Plan, step: Launch, kernel: Kernel) -> bool:
@@ -141,19 +161,20 @@ class _Made:
     rooms: frozenset[int]
 
 
-def _kernel(plan: Plan, loop: _Loop) -> _Made:
-    """The kernel that runs a loop while the condition, which has been seen to hold, does."""
+def _kernel(plan: Plan, loop: _Loop, touches: Counter[int]) -> _Made:
+    """The kernel that runs a loop: all of it, or while the condition, which has been seen to hold,
+    does. ``touches`` counts how often the plan's steps touch each slot."""
     body = plan.steps[loop.branch + 1 : loop.end - 1]
     condition = plan.steps[loop.start : loop.branch]
     leave = plan.steps[loop.branch]
     assert isinstance(leave, Branch), "so it was found"
-    steps = (*body, *condition)
-    rooms = _rooms(plan, loop, steps)
+    steps = body if loop.is_whole else (*body, *condition)
+    rooms = _rooms(plan, loop, steps, touches)
     name = next((plan.kernels[s.kernel].name for s in body if isinstance(s, Launch)), "")
     b = KernelBuilder(f"loop_{name}")
     buffers = _buffers(plan, b, steps, rooms)
-    most = max(1, FUSION.loop_time // loop.work)
-    with b.loop(most, "serial", [b.constant(True, bool_)]) as trips:
+    first = [] if loop.is_whole else [b.constant(True, bool_)]
+    with b.loop(loop.most, "serial", first) as trips:
         for step in steps:
             if isinstance(step, Launch):
                 kernel = plan.kernels[step.kernel]
@@ -163,13 +184,16 @@ def _kernel(plan: Plan, loop: _Loop) -> _Made:
                 source, target = buffers[step.source], buffers[step.target]
                 with b.loop(source.type.size, "vector") as elements:
                     b.store(target, elements.index, b.load(source, elements.index))
-        (trips.lasts,) = trips.arguments
-        trips.following = [b.load(buffers[leave.predicate], b.constant(0, int64))]
+        if not loop.is_whole:
+            (trips.lasts,) = trips.arguments
+            trips.following = [b.load(buffers[leave.predicate], b.constant(0, int64))]
     return _Made(b.finish(), tuple(buffers), rooms)
 
 
-def _rooms(plan: Plan, loop: _Loop, steps: Sequence[Step]) -> frozenset[int]:
-    """The slots that each trip fills before it reads them, and that nothing else touches."""
+def _rooms(
+    plan: Plan, loop: _Loop, steps: Sequence[Step], touches: Counter[int]
+) -> frozenset[int]:
+    """The slots that each trip fills before it reads them, and that no step left touches."""
     filled: set[int] = set()
     touched: set[int] = set()
     for step in steps:
@@ -178,10 +202,19 @@ def _rooms(plan: Plan, loop: _Loop, steps: Sequence[Step]) -> frozenset[int]:
                 touched.add(slot)
                 if is_written and _writes_whole(plan, step, slot):
                     filled.add(slot)
-    outside = (*plan.steps[: loop.start], plan.steps[loop.branch], *plan.steps[loop.end :])
-    for step in outside:
-        filled.difference_update(slot for slot, _ in plan.accesses(step))
-    return frozenset(slot for slot in filled if plan.slots[slot].kind in ("temporary", "scratch"))
+    first = loop.start if loop.is_whole else loop.branch + 1
+    gone = _touches(plan, plan.steps[first : loop.end])
+    return frozenset(
+        slot
+        for slot in filled
+        if plan.slots[slot].kind == "scratch"
+        or (plan.slots[slot].kind == "temporary" and gone[slot] == touches[slot])
+    )
+
+
+def _touches(plan: Plan, steps: Sequence[Step]) -> Counter[int]:
+    """How often steps touch each slot."""
+    return Counter(slot for step in steps for slot, _ in plan.accesses(step))
 
 
 def _writes_whole(plan: Plan, step: Step, slot: int) -> bool:
@@ -216,50 +249,52 @@ def _rewritten(plan: Plan, found: Sequence[_Loop]) -> Enclosed:
     """The plan in which these loops are kernels."""
     kernels, slots = list(plan.kernels), list(plan.slots)
     parts: list[tuple[int, ...]] = [(k,) for k in range(len(kernels))]
-    starts = {loop.branch + 1: loop for loop in found}
+    touches = _touches(plan, plan.steps)
+    starts = {loop.start if loop.is_whole else loop.branch + 1: loop for loop in found}
     steps: list[Step] = []
     origins: list[int] = []
     place: dict[int, int] = {}
-    position = 0
     told: dict[int, str] = {}
     within: dict[int, int] = {}
+    position = 0
     while position < len(plan.steps):
         loop = starts.get(position)
+        place[position] = len(steps)
         if loop is None:
-            place[position] = len(steps)
             origins.append(position)
             steps.append(plan.steps[position])
             position += 1
             continue
+        enclosed = range(position, loop.end - (not loop.is_whole))
         # whether a guard holds is a matter of sizes, alike in all trips
-        for number in range(position, loop.end - 1):
-            required = plan.steps[number]
-            if isinstance(required, Require):
-                origins.append(number)
-                steps.append(required)
-        origins.append(position)
-        made = _kernel(plan, loop)
+        required = [n for n in enclosed if isinstance(plan.steps[n], Require)]
+        origins += [*required, position]
+        made = _kernel(plan, loop, touches)
         for slot in made.rooms:
             old = slots[slot]
             slots[slot] = Slot("scratch", old.type, old.name, old.where)
         launches = [s for s in plan.steps[loop.start : loop.end] if isinstance(s, Launch)]
         parts.append(tuple([launch.kernel for launch in launches]))
+        steps += [plan.steps[n] for n in required]
         steps.append(Launch(len(kernels), made.arguments, launches[-1].where))
         kernels.append(made.kernel)
-        body = range(position, loop.end - 1)
-        within |= dict.fromkeys(body, len(steps) - 1)
-        told |= {n: TOLD for n in body if isinstance(plan.steps[n], Copy)}
-        position = loop.end - 1
+        within |= dict.fromkeys(enclosed, len(steps) - 1)
+        told |= {n: TOLD for n in enclosed if isinstance(plan.steps[n], Copy)}
+        position = enclosed.stop
     place[len(plan.steps)] = len(steps)
     # each loop of kernels goes back to its branch: the kernel has seen to the condition
-    back = {place[loop.end - 1]: place[loop.branch] for loop in found}
+    left = [loop for loop in found if not loop.is_whole]
+    back = {place[loop.end - 1]: place[loop.branch] for loop in left}
     identity = [*range(len(slots))].__getitem__
     steps = [
         Jump(back[n]) if n in back else renamed(step, identity, place)
         for n, step in enumerate(steps)
     ]
-    branches = {(loop.start, loop.end): loop.branch for loop in found}
-    loops = [(place[branches.get((start, end), start)], place[end]) for start, end in plan.loops]
+    first = {(loop.start, loop.end): loop.branch for loop in left}
+    gone = {(loop.start, loop.end) for loop in found if loop.is_whole}
+    loops = [
+        (place[first.get(loop, loop[0])], place[loop[1]]) for loop in plan.loops if loop not in gone
+    ]
     kept = _launched(steps)
     result = replace(
         plan,

@@ -42,6 +42,7 @@ class PlanState:
         slots: the slot of each value.
         launches: the steps of each node.
         carries: for results of loops, the copy that hands each to the next trip.
+        trips: of each loop the number of its trips, if it is known; for ``loop_kernels`` alone.
         carried: for results whose copies have gone, how each is handed on instead.
         together: slots that share memory.
         glue: for each kernel whether it calls functions and does little else.
@@ -53,6 +54,7 @@ class PlanState:
     slots: Mapping[Value, int]
     launches: Mapping[Node, range]
     carries: Mapping[Value, int]
+    trips: Sequence[int | None]
     glue: Sequence[bool]
     target: Target
     carried: Mapping[Value, str]
@@ -128,7 +130,7 @@ def drop_copies(state: PlanState, context: PassContext) -> PlanState:
 
 def put_loops_in_kernels(state: PlanState, context: PassContext) -> PlanState:
     """The plan with loops that do little in a trip as kernels."""
-    made = loop_kernels(state.plan, PlanDecisions(state, context).run_within)
+    made = loop_kernels(state.plan, state.trips, PlanDecisions(state, context).run_within)
     glue = [all(state.glue[k] for k in parts) for parts in made.parts]
     return replace(_after(state, made.moved), glue=glue)
 

@@ -28,10 +28,9 @@ from graphc.checking.interpreter import evaluate as evaluate_graph
 from graphc.checking.levels.blame import guilty_operation, memory_fault
 from graphc.checking.levels.kernels import (
     ELEMENTS,
-    STATEMENTS,
     KernelComparison,
-    interpreted_statements,
     run_native,
+    too_long,
 )
 from graphc.checking.levels.substitutes import Substitutes
 from graphc.checking.reaction import ELEMENTS as GRAPH_ELEMENTS
@@ -117,9 +116,7 @@ def _too_large(node: Node, kernel: Kernel, sizes: Mapping[str, int]) -> str | No
         return f"more than {ELEMENTS} elements"
     if cost(node.regions[0], sizes) > GRAPH_ELEMENTS:
         return f"more than {GRAPH_ELEMENTS} elements on the way"
-    if interpreted_statements(kernel, sizes) > STATEMENTS:
-        return f"more than {STATEMENTS} statements one by one"
-    return None
+    return too_long(kernel, sizes)
 
 
 # --- kernels -------------------------------------------------------------------------------------

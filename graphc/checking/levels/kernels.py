@@ -16,7 +16,7 @@ from graphc.checking.compare import same_bits
 from graphc.checking.levels.substitutes import Substitutes
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
-from graphc.kernel.interp import CheckFailure, run_kernel
+from graphc.kernel.interp import CheckFailure, run_kernel, runs_one_by_one
 from graphc.kernel.ir import Kernel, Statement, Var
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import print_kernel
@@ -26,6 +26,11 @@ ELEMENTS = 2_000_000
 
 STATEMENTS = 200_000
 """Kernels whose serial loops run more statements are not interpreted."""
+
+WORK = 50_000_000
+"""Kernels that compute more elements are not interpreted."""
+
+_LIKELY_TRIPS = 100
 
 GUARD = 256
 """Bytes before and after each argument of native code, which must stay as they are."""
@@ -145,20 +150,33 @@ class KernelComparison:
         self.fail(f"{len(places)} of {same.size} elements differ\n{shown}")
 
 
-def interpreted_statements(kernel: Kernel, dims: Mapping[str, int]) -> int:
-    """How many statements the interpreter runs, loops side by side counted once."""
+def too_long(kernel: Kernel, dims: Mapping[str, int]) -> str | None:
+    """Why interpreting a kernel would take too long; None if it would not.
 
-    def count(body: Sequence[Statement]) -> int:
-        total = 0
+    Loops side by side are one statement over many elements. A loop that may end before its last
+    iteration is taken to run a few.
+    """
+
+    def count(body: Sequence[Statement], lanes: int) -> tuple[int, int]:
+        statements = elements = 0
         for statement in body:
-            serial = statement.loop("serial")
-            inner = 1 if statement.block is None else count(statement.body)
-            if serial is not None and not isinstance(serial.extent, Var):
-                inner *= evaluate(serial.extent, dims)
-            total += inner
-        return total
+            block = statement.block
+            if block is None:
+                statements, elements = statements + 1, elements + lanes
+                continue
+            extent = evaluate(block.extent, dims) if not isinstance(block.extent, Var) else 1
+            is_serial = runs_one_by_one(block)
+            if block.lasts is not None:
+                extent = min(extent, _LIKELY_TRIPS)
+            inner, work = count(block.body, lanes * (1 if is_serial else max(1, extent)))
+            trips = extent if is_serial else 1
+            statements, elements = statements + inner * trips, elements + work * trips
+        return statements, elements
 
-    return count(kernel.body)
+    statements, elements = count(kernel.body, 1)
+    if statements > STATEMENTS:
+        return f"more than {STATEMENTS} statements one by one"
+    return f"more than {WORK} elements computed" if elements > WORK else None
 
 
 __all__ = [
@@ -166,7 +184,7 @@ __all__ = [
     "STATEMENTS",
     "KernelComparison",
     "LevelMismatch",
-    "interpreted_statements",
     "run_native",
     "shown",
+    "too_long",
 ]
