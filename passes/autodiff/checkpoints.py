@@ -153,5 +153,5 @@ def _reach() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
 def _counted(loop: Loop) -> Value:
     """The number of trips, by the loop run again beside a counter."""
     none = constant_beside(0, int64, loop.start[0])
-    ends = loop.again({"trips": [none]}, lambda own: {"trips": [own["trips"][0] + 1]})
+    ends = loop.again({"trips": [none]}, lambda own, _: {"trips": [own["trips"][0] + 1]})
     return ends["trips"][0]

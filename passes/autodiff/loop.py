@@ -116,13 +116,15 @@ class Loop(WhileLoop):
     def again(
         self,
         beside: Mapping[str, Sequence[Value]],
-        step: Callable[[Groups], Mapping[str, Sequence[Value]]],
+        step: Callable[[Groups, Sequence[Value]], Mapping[str, Sequence[Value]]],
+        shown: Sequence[Value] = (),
     ) -> Groups:
         """The loop run again with further variables; gives all of them at its end, by groups.
 
         Args:
             beside: their first values, in groups of any names but "state", the loop's own.
-            step: their successors, given all variables before the trip.
+            step: their successors, given all variables before the trip, and what is shown of it.
+            shown: values of the body.
         """
 
         def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
@@ -132,7 +134,8 @@ class Loop(WhileLoop):
             made: Region, own: Groups, outside: Sequence[Value]
         ) -> Mapping[str, Sequence[Value]]:
             given = dict(zip(self.body.inputs, (*own["state"], *outside), strict=True))
-            return {"state": made.copied(self.body, given, self.body.outputs), **step(own)}
+            values = made.copied(self.body, given, [*self.body.outputs, *shown])
+            return {"state": values[: self.count], **step(own, values[self.count :])}
 
         carried = {"state": self.start, **beside}
         return repeat(self.node, carried, self.captured, condition, body)

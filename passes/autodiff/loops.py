@@ -4,7 +4,8 @@
                                         while(%j, %dx): from the last trip to the first
 
 What a trip's derivative reads of the loop variables is kept by a second run of the loop, one row a
-trip; the rest of the trip is computed again from that. Where the number of trips is no size, or the
+trip, and so is what deep products give (``passes.autodiff.residuals``); the rest of the trip is
+computed again from that. Where the number of trips is no size, or the
 rows would take too much memory, a fixed number of states is kept (``passes.autodiff.checkpoints``).
 Variables that follow from the number of the trip are not kept. What many trips add up, the
 cotangents of captured values, are loop variables of the way back; where a trip only reads a row of
@@ -14,6 +15,7 @@ a captured value, it adds to that row in place (``passes.autodiff.body_gradient`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from graphc.base.tuning.fusion import MEMORY
 from graphc.ir.dims.expressions import Dim, at_hint
@@ -29,6 +31,7 @@ from passes.autodiff.branches import Jvp, Vjp
 from passes.autodiff.checkpoints import kept_in_slots
 from passes.autodiff.loop import Loop, size_of
 from passes.autodiff.region_builder import Groups, Region, at_places, or_zeros, repeat
+from passes.autodiff.residuals import residuals, without
 
 
 def pulled(
@@ -58,25 +61,34 @@ def pulled(
     size = loop.size(counter)
     if size == 0:
         ends = [*first, *gradient.first_sums()]
-    elif size is not None and _fits(gradient, size):
+    elif size is not None and _fits(gradient, (), size):
         ends = _kept_in_rows(gradient, first, size)
     else:
         ends = kept_in_slots(gradient, first, counter)
     return at_places(len(node.inputs), (*variables, *shared), ends)
 
 
-def _fits(gradient: BodyGradient, size: Dim) -> bool:
-    """Whether what must be kept of all trips takes no more memory than it may."""
-    places = gradient.loop.needed(gradient.read())
-    row = sum(at_hint(gradient.loop.body.inputs[place].type.bytes) for place in places)
+def _fits(gradient: BodyGradient, kept: Sequence[Value], size: Dim) -> bool:
+    """Whether what must be kept of all trips, and what is kept beside, takes no more memory than it
+    may."""
+    inputs = gradient.loop.body.inputs
+    states = [inputs[place] for place in gradient.loop.needed(gradient.read())]
+    row = sum(at_hint(value.type.bytes) for value in (*states, *kept))
     return row * at_hint(size) <= MEMORY.trips_bytes
 
 
 def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> list[Value]:
     """Cotangents before the loop and of what is shared; each trip's state is a row of arrays."""
     loop, node = gradient.loop, gradient.loop.node
+    wanted = [value for value in gradient.results if value is not None]
+    kept = residuals(loop.body, gradient.graph, wanted)
+    lighter = replace(gradient, graph=without(gradient.graph, kept))
+    if kept and _fits(lighter, kept, size):
+        gradient = lighter
+    else:
+        kept = []
     places = loop.needed(gradient.read())
-    rows = _rows(loop, places, size) if places else []
+    rows = _rows(loop, places, kept, size) if places or kept else []
     take = surface_function("take")
 
     def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
@@ -86,11 +98,13 @@ def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> 
     def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
         (number,) = own["number"]
         trip = size_of(size, number) - 1 - number
-        kept, operands = outside[: len(rows)], outside[len(rows) :]
-        state = {place: take(row, trip, 0) for place, row in zip(places, kept, strict=True)}
+        stacked, operands = outside[: len(rows)], outside[len(rows) :]
+        before = [take(row, trip, 0) for row in stacked]
+        state = dict(zip(places, before, strict=False))
         given = loop.body_inputs(operands, trip, state)
-        before, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
-        return {"number": [number + 1], "cotangents": before, "sums": sums}
+        given |= zip(kept, before[len(places) :], strict=True)
+        cotangents, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
+        return {"number": [number + 1], "cotangents": cotangents, "sums": sums}
 
     start = constant_beside(0, int64, first[0])
     carried = {"number": [start], "cotangents": first, "sums": gradient.first_sums()}
@@ -98,21 +112,26 @@ def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> 
     return [*ends["cotangents"], *ends["sums"]]
 
 
-def _rows(loop: Loop, places: Sequence[int], size: Dim) -> list[Value]:
-    """For each of these variables what it was before each trip, stacked, by the loop run again."""
+def _rows(
+    loop: Loop, places: Sequence[int], kept: Sequence[Value], size: Dim
+) -> list[Value]:
+    """For each of these variables what it was before each trip, and for each of these values of the
+    body what it was in each, stacked, by the loop run again."""
     counter = loop.counter()
     assert counter is not None, "the number of trips is a size"
     first = loop.first_number(counter)
     zeros = surface_function("zeros")
-    kept = [zeros((size, *loop.start[p].shape), loop.start[p].dtype) for p in places]
+    types = [*(loop.start[p].type for p in places), *(value.type for value in kept)]
+    stacks = [zeros((size, *type_.shape), type_.dtype) for type_ in types]
 
-    def keep(own: Groups) -> Mapping[str, list[Value]]:
+    def keep(own: Groups, made: Sequence[Value]) -> Mapping[str, list[Value]]:
         state = own["state"]
         trip = converted(state[counter.place], int64) - first
-        pairs = zip(own["kept"], places, strict=True)
-        return {"kept": [rows.at[trip].set(state[place]) for rows, place in pairs]}
+        elements = [*(state[place] for place in places), *made]
+        pairs = zip(own["kept"], elements, strict=True)
+        return {"kept": [rows.at[trip].set(element) for rows, element in pairs]}
 
-    return loop.again({"kept": kept}, keep)["kept"]
+    return loop.again({"kept": stacks}, keep, kept)["kept"]
 
 
 def pushed(

@@ -132,6 +132,10 @@ class MemoryTuning(NamedTuple):
     """Bytes up to which the states of all trips of a loop are kept for its gradient; beyond, as
     many of them as below."""
 
+    kept_depth: int = 16
+    """The depth of a product from which on what it gives in a trip is kept for the derivative: to
+    store a number and read it again takes some ten operations."""
+
     trips_kept: int = 64
     """States that are kept of a loop whose number of trips is no size: 2,145 trips run twice then,
     47,905 three times, 814,385 four times."""

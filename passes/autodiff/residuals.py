@@ -1,0 +1,74 @@
+"""Residuals of a loop's body: what a trip computes that is kept for its derivative.
+
+What the derivative of a trip reads of the trip itself is computed again, from the loop variables
+before it, where that is cheap. To store a number and read it back takes as long as some ten
+operations. So what deep matrix products give is kept, a row a trip, and where only pointwise work
+reads a product, what that gives:
+
+    z = x @ w + h @ u + b; y = tanh(z)        z is kept: the products are not computed twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from graphc.base.tuning.fusion import MEMORY
+from graphc.ir.graph import Graph, Node
+from graphc.ir.value import Value
+from graphc.ops.fusion_contract import depth
+from passes.autodiff.region_builder import needed_nodes
+
+
+def residuals(body: Graph, grown: Graph, wanted: Sequence[Value]) -> list[Value]:
+    """The values of a body that are kept.
+
+    Args:
+        body: of the loop.
+        grown: it, with its derivative.
+        wanted: what of that is computed on the way back.
+    """
+    needed = needed_nodes(grown, wanted)
+    own = set(body.nodes)
+    readers: dict[Value, list[Node]] = {}
+    for node in needed:
+        for value in dict.fromkeys(node.inputs):
+            readers.setdefault(value, []).append(node)
+    kept = [node.output for node in needed if node in own and _is_costly(node)]
+    found = dict.fromkeys([_last(value, readers, own, {*wanted}) for value in kept])
+    return list(found)
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether it takes longer to compute a value again than to keep it."""
+    if not node.op.lowering.is_product or node.provenance.checkpoints:
+        # what gx.checkpoint computes is not kept
+        return False
+    terms = depth(node)
+    return not isinstance(terms, int) or terms >= MEMORY.kept_depth
+
+
+def _last(
+    value: Value,
+    readers: Mapping[Value, Sequence[Node]],
+    own: Collection[Node],
+    wanted: Collection[Value],
+) -> Value:
+    """What follows from a value by cheap work of which nothing else reads a part."""
+    while value not in wanted and len(readers.get(value, ())) == 1:
+        (reader,) = readers[value]
+        if reader not in own or not reader.op.lowering.is_pointwise or reader.op.is_heavy:
+            break
+        if reader.output.type.bytes != value.type.bytes:
+            break
+        value = reader.output
+    return value
+
+
+def without(graph: Graph, kept: Sequence[Value]) -> Graph:
+    """The graph with these values as further inputs."""
+    gone = set(kept)
+    nodes = [node for node in graph.nodes if gone.isdisjoint(node.outputs)]
+    return graph.with_parts(inputs=(*graph.inputs, *kept), nodes=nodes)
+
+
+__all__ = ["residuals", "without"]
