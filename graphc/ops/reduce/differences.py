@@ -210,7 +210,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     """Angles along an axis, moved by whole periods so that neighbours differ by half a one at most.
 
     Args:
-        p: angles; integers give float64, unless the period is an int too.
+        p: angles; integers give float64, unless the period is an int too. They are converted
+            before anything is subtracted, so unsigned ones don't wrap around as NumPy's do.
         discont: neighbours that differ by less stay as they are; half of a period unless given.
         axis: along which.
         period: after how much angles begin again.
