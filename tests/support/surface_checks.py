@@ -22,6 +22,7 @@ from steadiness import evaluated_wide, wide
 from surface_programs import Array, Program, Step, built, by_numpy, draw, flat
 
 import graphc as gx
+from graphc.base.errors import CheckError, LinAlgError
 from graphc.checking.interpreter import evaluate
 from graphc.compiling.extraction import extract
 from graphc.ir.dtypes import NARROW_FLOATS, dtype
@@ -194,7 +195,14 @@ def check(seed: int) -> Program:
     made = [value for values in results for value in values]
     everything = [*made, *(value for values in given for value in values)]
     # the cheapest level that fuses: this is most of what is compiled
-    first = _run(graph, everything, feeds, 1)
+    try:
+        first = _run(graph, everything, feeds, 1)
+    except (CheckError, LinAlgError) as error:
+        # numbers that a step refuses, as NumPy does NaN in matrices: all levels say so
+        for level in range(4):
+            with pytest.raises(type(error)):
+                _run(graph, everything, feeds, level, 1 + (seed + level) % 2)
+        return program
     place, operand_place = 0, len(made)
     for step, values, operands in zip(program.steps, results, given, strict=True):
         own = first[operand_place : operand_place + len(operands)]
