@@ -371,8 +371,8 @@ def finfo(type: Any, /) -> FloatInfo:
         raise DTypeError(f"finfo of {element}", where=caller(), hint="iinfo is for integers")
     format_ = element.format
     top = format_.largest
-    eps, least = 2.0**-format_.fraction, format_.smallest_normal
-    return FloatInfo(element.bits, eps, top, -top, least, element)
+    least = format_.smallest_normal
+    return FloatInfo(element.bits, element.epsilon, top, -top, least, element)
 
 
 def iinfo(type: Any, /) -> IntegerInfo:

@@ -100,6 +100,11 @@ class DType:
         return self.float_format
 
     @property
+    def epsilon(self) -> float:
+        """By what the number after 1 is larger; of a complex dtype that of its parts."""
+        return float(2.0**-self.part.format.fraction)
+
+    @property
     def is_rounded(self) -> bool:
         """Whether arithmetic rounds, so that the order of a sum matters; integers wrap instead."""
         return self.is_inexact

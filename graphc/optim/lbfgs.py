@@ -268,8 +268,7 @@ def _remembered(past: _Past, step: Value, change: Value, taken: Value, memory: i
     take = surface_function("take")
     product, size = sum_(step * change), sum_(change * change)
     # below it the curvature is rounding
-    least = float(np.finfo(step.dtype.name).eps)
-    useful = taken & (product > least * size)
+    useful = taken & (product > step.dtype.epsilon * size)
     place = past.noted % memory
 
     def with_row(whole: Value, new: Value) -> Value:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.ir.dtypes import DType, bfloat16, float16
 
 RANDOM = np.random.default_rng(0)
 unknown_sizes = pytest.mark.parametrize("unknown", [False, True])
@@ -83,6 +84,12 @@ def test_histograms_of_several_variables(given: dict[str, Any], unknown: bool) -
     np.testing.assert_allclose(counts, wanted)
     for one, other in zip(edges, ends, strict=True):
         np.testing.assert_allclose(one, other)
+
+
+@pytest.mark.parametrize("element", [float16, bfloat16])
+def test_fits_of_narrow_floats(element: DType) -> None:
+    got = run(lambda x: gx.polyfit(x, 2 * x + 1, 1), np.arange(5).astype(element.numpy))
+    np.testing.assert_allclose(got.astype(float), [2, 1], rtol=2e-2)
 
 
 def test_histograms_of_two_variables() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.surface import surface, surface_function
@@ -73,7 +71,7 @@ def polyfit(
     powers = powers / scale
     if rcond is None:
         count: Any = points.shape[0]
-        rcond = count * float(np.finfo(powers.dtype.numpy).eps)
+        rcond = count * powers.dtype.epsilon
     found, left, rank, singular = lstsq(powers, values, rcond)
     across = expand_dims(scale, -1)
     coefficients = found / (across if values.ndim == 2 else scale)
