@@ -47,6 +47,10 @@ class ProductTuning(NamedTuple):
     tiny_sums: int = 12
     """Vectors of sums that stay in registers."""
 
+    tiny_gathered: int = 512
+    """Elements of a right operand whose rows have gaps, for each row of the left one, up to which
+    they are read one by one. The library is faster beyond: it reads columns as they lie."""
+
     # --- products with reductions of their rows, as attention ---
 
     product_rows_bytes: int = 192 * 1024

@@ -38,14 +38,25 @@ class Matrix:
         return Matrix(self.place, self.column_stride, self.row_stride)
 
 
-def is_tiny(m: int, n: int, k: int, c_row: int, dtype: DType, target: Target) -> bool:
-    """Whether a product of these sizes is inlined, whose result has rows so far apart."""
-    if dtype.name not in ("float32", "float64") or min(m, n, k) < 1:
+def is_tiny(
+    sizes: tuple[int, int, int], strides: Sequence[int], dtype: DType, target: Target
+) -> bool:
+    """Whether a product is inlined.
+
+    Args:
+        sizes: m, n and k.
+        strides: of a, b and c, those of rows before those of columns.
+        dtype, target: of the product.
+    """
+    m, n, k = sizes
+    if dtype.name not in ("float32", "float64") or min(sizes) < 1:
         return False
-    if m * n * k > PRODUCTS.tiny_work:
+    a_row, _, _, gap, c_row, _ = strides
+    if _is_column(m, n, c_row):
+        m, n, gap = n, m, a_row
+    if m * n * k > PRODUCTS.tiny_work or (gap != 1 and n * k > m * PRODUCTS.tiny_gathered):
         return False
-    columns = m if _is_column(m, n, c_row) else n
-    return len(_pieces(columns, dtype, target)) <= PRODUCTS.tiny_sums
+    return len(_pieces(n, dtype, target)) <= PRODUCTS.tiny_sums
 
 
 def emit_tiny(

@@ -30,8 +30,7 @@ def _emit_tiny(k: KernelScope, statement: Contract) -> bool:
     if len(numbers) < len(sizes) + len(strides) or statement.template == "packed":
         return False
     dtype, (m, n, depth) = statement.c.buffer.type.dtype, numbers[:3]
-    c_row = numbers[-2]
-    if k.ranges.cuts(statement) or not is_tiny(m, n, depth, c_row, dtype, k.target):
+    if k.ranges.cuts(statement) or not is_tiny((m, n, depth), numbers[3:], dtype, k.target):
         return False
     a, b, c = (
         Matrix(_matrix(k, matrix), *numbers[3 + 2 * place : 5 + 2 * place])
