@@ -27,6 +27,7 @@ class BodyGradient:
         shared: places of the captured operands whose cotangents add up over the trips.
         results: the cotangents of those variables before the trip, then of what is shared; None for
             zeros.
+        shown: further values of the graph that a trip gives.
     """
 
     loop: Loop
@@ -35,10 +36,16 @@ class BodyGradient:
     variables: tuple[int, ...]
     shared: tuple[int, ...]
     results: tuple[Value | None, ...]
+    shown: tuple[Value, ...] = ()
 
     def read(self) -> set[Value]:
         """What it reads of the body's inputs, among other values."""
-        return read_inputs(self.graph, [value for value in self.results if value is not None])
+        return read_inputs(self.graph, self.wanted)
+
+    @property
+    def wanted(self) -> list[Value]:
+        """The values that a trip computes."""
+        return [value for value in (*self.results, *self.shown) if value is not None]
 
     def first_sums(self) -> list[Value]:
         """Zeros for what adds up, in the dtypes that sums are computed in."""
@@ -52,10 +59,12 @@ class BodyGradient:
         given: Mapping[Value, Value],
         cotangents: Sequence[Value],
         sums: Sequence[Value],
-    ) -> tuple[list[Value], list[Value]]:
-        """Cotangents and sums behind a trip, whose inputs are given, on the way back."""
+    ) -> tuple[list[Value], list[Value], list[Value]]:
+        """Cotangents and sums behind a trip, whose inputs are given, on the way back; and what is
+        shown of it."""
         here = {**given, **dict(zip(self.seeds, cotangents, strict=True))}
-        results = made.derived(self.graph, here, self.results)
+        values = made.derived(self.graph, here, (*self.results, *self.shown))
+        results, shown = values[: len(self.results)], values[len(self.results) :]
         count = len(self.variables)
         before = or_zeros(results[:count], cotangents)
         times = Counter(value for value in results if value is not None)
@@ -64,4 +73,4 @@ class BodyGradient:
             old if new is None else added(made, old, new, times[new] == 1, readers)
             for new, old in zip(results[count:], sums, strict=True)
         ]
-        return before, following
+        return before, following, [value for value in shown if value is not None]

@@ -48,7 +48,7 @@ def kept_in_slots(
         here = _forward(loop, places, held, left - 1, outside)
         state = dict(zip(places, here["state"], strict=True))
         given = loop.body_inputs(outside, left - 1, state)
-        before, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
+        before, sums, _ = gradient.trip(made, given, own["cotangents"], own["sums"])
         (top,) = here["top"]
         last = surface_function("maximum")(top, 0)
         return {

@@ -32,6 +32,7 @@ from passes.autodiff.checkpoints import kept_in_slots
 from passes.autodiff.loop import Loop, size_of
 from passes.autodiff.region_builder import Groups, Region, at_places, or_zeros, repeat
 from passes.autodiff.residuals import residuals, without
+from passes.autodiff.weight_gradients import WeightGradients, weight_gradients, without_sums
 
 
 def pulled(
@@ -80,16 +81,21 @@ def _fits(gradient: BodyGradient, kept: Sequence[Value], size: Dim) -> bool:
 def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> list[Value]:
     """Cotangents before the loop and of what is shared; each trip's state is a row of arrays."""
     loop, node = gradient.loop, gradient.loop.node
-    wanted = [value for value in gradient.results if value is not None]
-    kept = residuals(loop.body, gradient.graph, wanted)
-    lighter = replace(gradient, graph=without(gradient.graph, kept))
-    if kept and _fits(lighter, kept, size):
-        gradient = lighter
+    behind = weight_gradients(gradient)
+    inner = replace(without_sums(gradient, behind.factors), shown=tuple(behind.values))
+    if not _fits(inner, inner.shown, size):
+        behind, inner = WeightGradients({}), gradient
+    kept = residuals(loop.body, inner.graph, inner.wanted)
+    lighter = replace(inner, graph=without(inner.graph, kept))
+    if kept and _fits(lighter, (*kept, *inner.shown), size):
+        inner = lighter
     else:
         kept = []
-    places = loop.needed(gradient.read())
+    places = loop.needed(inner.read())
     rows = _rows(loop, places, kept, size) if places or kept else []
-    take = surface_function("take")
+    stacks = dict(zip((*(loop.body.inputs[place] for place in places), *kept), rows, strict=True))
+    inner = replace(inner, shown=tuple([v for v in inner.shown if v not in stacks]))
+    take, zeros = surface_function("take"), surface_function("zeros")
 
     def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
         (number,) = own["number"]
@@ -103,13 +109,23 @@ def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> 
         state = dict(zip(places, before, strict=False))
         given = loop.body_inputs(operands, trip, state)
         given |= zip(kept, before[len(places) :], strict=True)
-        cotangents, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
-        return {"number": [number + 1], "cotangents": cotangents, "sums": sums}
+        cotangents, sums, shown = inner.trip(made, given, own["cotangents"], own["sums"])
+        factors = [r.at[trip].set(v) for r, v in zip(own["factors"], shown, strict=True)]
+        return {
+            "number": [number + 1], "cotangents": cotangents, "sums": sums, "factors": factors
+        }  # fmt: skip
 
-    start = constant_beside(0, int64, first[0])
-    carried = {"number": [start], "cotangents": first, "sums": gradient.first_sums()}
+    carried = {
+        "number": [constant_beside(0, int64, first[0])],
+        "cotangents": first,
+        "sums": inner.first_sums(),
+        "factors": [zeros((size, *value.shape), value.dtype) for value in inner.shown],
+    }
     ends = repeat(node, carried, [*rows, *node.inputs], condition, body)
-    return [*ends["cotangents"], *ends["sums"]]
+    stacks |= zip(inner.shown, ends["factors"], strict=True)
+    sums = dict(zip(inner.shared, ends["sums"], strict=True))
+    sums |= behind.computed(stacks, size)
+    return [*ends["cotangents"], *(sums[place] for place in gradient.shared)]
 
 
 def _rows(
