@@ -68,6 +68,9 @@ def _fused(
     if found is not None:
         context.decline(fuse_loops.__name__, node, found)
         return (_counted(node, loop),)
+    if not any(value in read for value in node.outputs):
+        # passes before may have left nothing of it that is needed
+        return (node,) if node.may_fail_within else ()
     form = lane_form(loop)
     if _repeats_much(loop, form):
         context.decline(fuse_loops.__name__, node, REPEATED)

@@ -12,6 +12,9 @@ from lane_loop_programs import lane_loop
 
 import graphc as gx
 from graphc.base.tuning import fusion
+from graphc.compiling.extraction import extract
+from passes.control_flow.fuse_loops import fuse_loops
+from passes.infra.base import PassContext
 
 OFF = gx.Options(off={"fuse_loops", "join_loops"})
 SHAPES = ((), (1,), (5,), (64,), (67,), (3, 5), (0,), (130,))
@@ -315,3 +318,15 @@ def test_lanes_and_trips_of_any_number() -> None:
             rows: random.normal(size=(trips, lanes)).astype("float32"),
         }
         assert loops(run_both([last, every, gradient], feeds)) == 0
+
+
+def test_a_loop_of_which_nothing_is_read_goes() -> None:
+    """A kernel makes something; passes before may have left a loop that makes nothing."""
+    with gx.Graph() as recorder:
+        x = gx.placeholder((4,), "float64")
+        last = gx.fori_loop(0, 5, lambda i, v: v * 0.5, x)
+        graph = extract(recorder, [x + 1.0, last], [], {}).graph
+    graph = graph.with_parts(outputs=graph.outputs[:1])
+    assert any(node.op.name == "while" for node in graph.nodes)
+    left = fuse_loops(graph, PassContext())
+    assert not any(node.regions for node in left.nodes)
