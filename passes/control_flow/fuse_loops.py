@@ -105,7 +105,8 @@ class _Most(NamedTuple):
 
 def _most_trips(loop: WhileLoop, form: LaneForm) -> _Most:
     """Trips that one launch may run."""
-    work = sum(map(_work, loop.body.nodes))
+    # a body may do nothing but exchange variables
+    work = max(1, sum(map(_work, loop.body.nodes)))
 
     def most(lanes: Dim) -> Dim:
         return dim_max(1, FUSION.loop_work // (work * dim_max(FUSION.loop_least_lanes, lanes)))

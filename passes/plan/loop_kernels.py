@@ -17,6 +17,7 @@ Invariant: each trip computes what the launches did, in their order.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +29,13 @@ from graphc.ir.dtypes import bool_, int64
 from graphc.kernel.analysis.cost import kernel_work
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, Role
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot, Step
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Step
 from passes.plan.copy_elision import Moved, renamed
 
 LOOP_KERNELS = "loop_kernels"
 """What the decisions are called."""
 
-TOLD = "the loop is one kernel, which copies it"
+_TOLD = "the loop is one kernel, which copies it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,16 @@ class _Loop:
     most: int
     is_whole: bool
 
+    @property
+    def first(self) -> int:
+        """The first step that the kernel takes the place of."""
+        return self.start if self.is_whole else self.branch + 1
+
+    @property
+    def past(self) -> int:
+        """The step behind the last of these: the jump, if that is left."""
+        return self.end if self.is_whole else self.end - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Enclosed:
@@ -61,7 +72,7 @@ class Enclosed:
 
     Attributes:
         moved: the plan.
-        parts: for each of its kernels those of the plan before that it runs.
+        parts: for each of its kernels those of the plan before that it stands for.
     """
 
     moved: Moved
@@ -78,69 +89,82 @@ def loop_kernels(
         trips: of each loop the number of trips, if it is known.
         may: is asked before each, with its steps.
     """
-    itself = Moved(plan, tuple(range(len(plan.steps))), tuple(range(len(plan.slots))))
-    unchanged = Enclosed(itself, tuple((k,) for k in range(len(plan.kernels))))
-    if not plan.loops:
-        return unchanged
-    works: dict[int, Dim] = {}
-    targets = [step.target for step in plan.steps if isinstance(step, (Branch, Jump))]
+    search = _Search(plan)
     found = [
         loop
         for (start, end), count in zip(plan.loops, trips, strict=True)
-        if (loop := _small(plan, start, end, count, targets, works)) is not None
-        and may(start, end)
+        if (loop := search.loop(start, end, count)) is not None and may(start, end)
     ]
-    return _rewritten(plan, found) if found else unchanged
+    if found:
+        return _rewritten(plan, found)
+    itself = Moved(plan, tuple(range(len(plan.steps))), tuple(range(len(plan.slots))))
+    return Enclosed(itself, tuple((k,) for k in range(len(plan.kernels))))
 
 
-def _small(
-    plan: Plan,
-    start: int,
-    end: int,
-    trips: int | None,
-    targets: Sequence[int],
-    works: dict[int, Dim],
-) -> _Loop | None:
-    """A loop that is worth a kernel; None if it is not, or can't be one."""
-    steps = plan.steps[start:end]
-    leaving = [n for n, step in enumerate(steps, start) if isinstance(step, Branch)]
-    if len(leaving) != 1 or steps[-1] != Jump(start):
-        return None
-    (branch,) = leaving
-    left = plan.steps[branch]
-    if not isinstance(left, Branch) or left.target != end:
-        return None
-    if any(start < target < end for target in targets) or targets.count(start) != 1:
-        return None
-    work: Dim = 0
-    for position, step in enumerate(steps[:-1], start):
-        if position == branch:
-            continue
-        if isinstance(step, Copy):
-            work = work + plan.slots[step.source].bytes * TASKS.copied_byte
-        elif isinstance(step, Launch):
-            kernel = plan.kernels[step.kernel]
-            if not _is_plain(plan, step, kernel):
-                return None
-            if step.kernel not in works:
-                works[step.kernel] = kernel_work(kernel)
-            work = work + works[step.kernel]
-        elif not isinstance(step, Require) or position < branch:
+# --- loops ---------------------------------------------------------------------------------------
+
+
+class _Search:
+    """Looks for loops that are worth a kernel."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._targets = sorted(s.target for s in plan.steps if isinstance(s, (Branch, Jump)))
+        self._works: dict[int, Dim] = {}
+
+    def loop(self, start: int, end: int, trips: int | None) -> _Loop | None:
+        """A loop of these steps; None if it isn't worth a kernel, or can't be one."""
+        branch = self._branch(start, end)
+        work = None if branch is None else self._work(start, branch, end)
+        if branch is None or work is None or compare("le", work, FUSION.trip_work) is not True:
             return None
-    if compare("le", work, FUSION.trip_work) is not True:
-        return None
-    most = max(1, FUSION.loop_time // max(1, at_hint(work)))
-    is_whole = trips is not None and 0 < trips <= most
-    return _Loop(start, end, branch, trips if is_whole and trips else most, is_whole)
+        most = max(1, FUSION.loop_time // max(1, at_hint(work)))
+        if trips is not None and 0 < trips <= most:
+            return _Loop(start, end, branch, trips, True)
+        return _Loop(start, end, branch, most, False)
+
+    def _branch(self, start: int, end: int) -> int | None:
+        """The step that leaves a loop, if that is the only way out, and its start the way in."""
+        steps, targets = self._plan.steps, self._targets
+        leaving = [n for n in range(start, end) if isinstance(steps[n], Branch)]
+        if len(leaving) != 1 or steps[end - 1] != Jump(start):
+            return None
+        (branch,) = leaving
+        left = steps[branch]
+        assert isinstance(left, Branch), "so it was found"
+        past = bisect_right(targets, start)
+        to_start, inside = past - bisect_left(targets, start), bisect_left(targets, end) - past
+        return branch if left.target == end and to_start == 1 and not inside else None
+
+    def _work(self, start: int, branch: int, end: int) -> Dim | None:
+        """Picoseconds of a trip; None where it launches nothing, or does what no kernel can."""
+        plan, launches = self._plan, False
+        total: Dim = 0
+        for position in (*range(start, branch), *range(branch + 1, end - 1)):
+            step = plan.steps[position]
+            if isinstance(step, Copy):
+                total = total + plan.slots[step.source].bytes * TASKS.copied_byte
+            elif isinstance(step, Launch) and _is_plain(plan, step):
+                total, launches = total + self._work_of(step.kernel), True
+            elif not isinstance(step, Require) or position < branch:
+                return None
+        return total if launches else None
+
+    def _work_of(self, kernel: int) -> Dim:
+        found = self._works.get(kernel)
+        if found is None:
+            found = self._works[kernel] = kernel_work(self._plan.kernels[kernel])
+        return found
 
 
-def _is_plain(plan: Plan, step: Launch, kernel: Kernel) -> bool:
-    """Whether a kernel sees each slot as it is, and each of them once, or reads it in place."""
-    for buffer, slot in zip(kernel.buffers, step.arguments, strict=True):
-        kind = plan.slots[slot].type
-        if kind.dtype is not buffer.type.dtype or kind.size != buffer.type.size:
-            return False
-    return not kernel.schedule
+def _is_plain(plan: Plan, step: Launch) -> bool:
+    """Whether a kernel has no schedule yet, and sees each slot with its own dtype and size."""
+    kernel = plan.kernels[step.kernel]
+    types = [plan.slots[slot].type for slot in step.arguments]
+    return not kernel.schedule and all(
+        type_.dtype is buffer.type.dtype and type_.size == buffer.type.size
+        for buffer, type_ in zip(kernel.buffers, types, strict=True)
+    )
 
 
 # --- the kernel ----------------------------------------------------------------------------------
@@ -202,8 +226,7 @@ def _rooms(
                 touched.add(slot)
                 if is_written and _writes_whole(plan, step, slot):
                     filled.add(slot)
-    first = loop.start if loop.is_whole else loop.branch + 1
-    gone = _touches(plan, plan.steps[first : loop.end])
+    gone = _touches(plan, plan.steps[loop.first : loop.past])
     return frozenset(
         slot
         for slot in filled
@@ -247,64 +270,90 @@ def _buffers(
 
 def _rewritten(plan: Plan, found: Sequence[_Loop]) -> Enclosed:
     """The plan in which these loops are kernels."""
-    kernels, slots = list(plan.kernels), list(plan.slots)
-    parts: list[tuple[int, ...]] = [(k,) for k in range(len(kernels))]
-    touches = _touches(plan, plan.steps)
-    starts = {loop.start if loop.is_whole else loop.branch + 1: loop for loop in found}
-    steps: list[Step] = []
-    origins: list[int] = []
-    place: dict[int, int] = {}
-    told: dict[int, str] = {}
-    within: dict[int, int] = {}
+    rewriting = _Rewriting(plan)
+    starts = {loop.first: loop for loop in found}
     position = 0
     while position < len(plan.steps):
         loop = starts.get(position)
-        place[position] = len(steps)
         if loop is None:
-            origins.append(position)
-            steps.append(plan.steps[position])
+            rewriting.keep(position)
             position += 1
-            continue
-        enclosed = range(position, loop.end - (not loop.is_whole))
+        else:
+            rewriting.enclose(loop)
+            position = loop.past
+    return rewriting.finished(found)
+
+
+class _Rewriting:
+    """A plan while some of its loops become kernels; targets are still the old ones."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._touches = _touches(plan, plan.steps)
+        self._kernels, self._slots = list(plan.kernels), list(plan.slots)
+        self._parts: list[tuple[int, ...]] = [(k,) for k in range(len(plan.kernels))]
+        self._steps: list[Step] = []
+        self._origins: list[int] = []
+        self._place: dict[int, int] = {}
+        self._told: dict[int, str] = {}
+        self._within: dict[int, int] = {}
+
+    def keep(self, position: int) -> None:
+        """Adds a step as it is."""
+        self._place[position] = len(self._steps)
+        self._add(position, self._plan.steps[position])
+
+    def enclose(self, loop: _Loop) -> None:
+        """Adds the launch of a loop's kernel in place of the steps that it runs."""
+        plan = self._plan
+        self._place[loop.first] = len(self._steps)
+        enclosed = range(loop.first, loop.past)
         # whether a guard holds is a matter of sizes, alike in all trips
-        required = [n for n in enclosed if isinstance(plan.steps[n], Require)]
-        origins += [*required, position]
-        made = _kernel(plan, loop, touches)
+        for position in enclosed:
+            if isinstance(plan.steps[position], Require):
+                self._add(position, plan.steps[position])
+        made = _kernel(plan, loop, self._touches)
         for slot in made.rooms:
-            old = slots[slot]
-            slots[slot] = Slot("scratch", old.type, old.name, old.where)
+            self._slots[slot] = replace(self._slots[slot], kind="scratch")
         launches = [s for s in plan.steps[loop.start : loop.end] if isinstance(s, Launch)]
-        parts.append(tuple([launch.kernel for launch in launches]))
-        steps += [plan.steps[n] for n in required]
-        steps.append(Launch(len(kernels), made.arguments, launches[-1].where))
-        kernels.append(made.kernel)
-        within |= dict.fromkeys(enclosed, len(steps) - 1)
-        told |= {n: TOLD for n in enclosed if isinstance(plan.steps[n], Copy)}
-        position = enclosed.stop
-    place[len(plan.steps)] = len(steps)
-    # each loop of kernels goes back to its branch: the kernel has seen to the condition
-    left = [loop for loop in found if not loop.is_whole]
-    back = {place[loop.end - 1]: place[loop.branch] for loop in left}
-    identity = [*range(len(slots))].__getitem__
-    steps = [
-        Jump(back[n]) if n in back else renamed(step, identity, place)
-        for n, step in enumerate(steps)
-    ]
-    first = {(loop.start, loop.end): loop.branch for loop in left}
-    gone = {(loop.start, loop.end) for loop in found if loop.is_whole}
-    loops = [
-        (place[first.get(loop, loop[0])], place[loop[1]]) for loop in plan.loops if loop not in gone
-    ]
-    kept = _launched(steps)
-    result = replace(
-        plan,
-        slots=tuple(slots),
-        steps=tuple(_with_kernels(steps, kept)),
-        kernels=tuple([kernels[k] for k in kept]),
-        loops=tuple(loops),
-    )
-    moved = Moved(result, tuple(origins), tuple(range(len(slots))), told, within)
-    return Enclosed(moved, tuple([parts[k] for k in kept]))
+        self._within |= dict.fromkeys(enclosed, len(self._steps))
+        self._told |= {n: _TOLD for n in enclosed if isinstance(plan.steps[n], Copy)}
+        self._add(loop.first, Launch(len(self._kernels), made.arguments, launches[-1].where))
+        self._kernels.append(made.kernel)
+        self._parts.append(tuple([launch.kernel for launch in launches]))
+
+    def _add(self, origin: int, step: Step) -> None:
+        self._origins.append(origin)
+        self._steps.append(step)
+
+    def finished(self, found: Sequence[_Loop]) -> Enclosed:
+        """The plan with its targets, without kernels that nothing launches any more."""
+        plan, place = self._plan, self._place
+        place[len(plan.steps)] = len(self._steps)
+        # each loop of kernels goes back to its branch: the kernel has seen to the condition
+        left = [loop for loop in found if not loop.is_whole]
+        back = {place[loop.end - 1]: place[loop.branch] for loop in left}
+        first = {(loop.start, loop.end): loop.branch for loop in left}
+        gone = {(loop.start, loop.end) for loop in found if loop.is_whole}
+        itself = range(len(self._slots))
+        steps = [
+            Jump(back[n]) if n in back else renamed(step, itself.__getitem__, place)
+            for n, step in enumerate(self._steps)
+        ]
+        kept = _launched(steps)
+        result = replace(
+            plan,
+            slots=tuple(self._slots),
+            steps=tuple(_with_kernels(steps, kept)),
+            kernels=tuple([self._kernels[k] for k in kept]),
+            loops=tuple([
+                (place[first.get(loop, loop[0])], place[loop[1]])
+                for loop in plan.loops
+                if loop not in gone
+            ]),
+        )
+        moved = Moved(result, tuple(self._origins), tuple(itself), self._told, self._within)
+        return Enclosed(moved, tuple([self._parts[k] for k in kept]))
 
 
 def _launched(steps: Sequence[Step]) -> list[int]:

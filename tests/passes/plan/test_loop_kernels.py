@@ -124,6 +124,18 @@ def test_long_trips_stay_launches() -> None:
     assert not enclosed(both(graph, fetches, values, *start))
 
 
+def test_trips_that_launch_nothing_stay_copies() -> None:
+    """They only move variables on."""
+    graph, fetches, values, start = small(
+        lambda p, q: (q, np.False_), lambda p, q: p, np.True_, np.True_
+    )
+    exe = compiled(graph, fetches, values, check=True)
+    copying = compiled(graph, fetches, values, off={"fuse_loops"})
+    assert not enclosed(copying) and not copying.compiled.plan.kernels
+    for each in (exe, copying):
+        assert [bool(result) for result in each(*start)] == [False, False]
+
+
 def test_values_that_move_on_and_neighbours() -> None:
     """Copies that no slot can be spared for are made in the kernel."""
     graph, fetches, values, start = small(
@@ -181,7 +193,7 @@ def test_gradients() -> None:
     assert enclosed(exe) >= 2
 
 
-def test_variables_and_libraries(tmp_path: Any) -> None:
+def test_variables() -> None:
     """A loop that reads a variable, which is written behind it."""
     with gx.Graph() as graph:
         w = gx.variable(np.eye(4) * 0.5, name="w")
@@ -190,6 +202,7 @@ def test_variables_and_libraries(tmp_path: Any) -> None:
         update = w.assign_add(gx.reshape(last, (4, 1)) * x)
     session = gx.Session(graph, options=gx.Options(cache="off", verify=True))
     other = gx.Session(graph, options=gx.Options(cache="off", off={NAME}))
+    assert enclosed(session.compile([last, update], [x])) == 1
     for _ in range(4):
         array = np.random.default_rng(1).random(4)
         one, two = (each.run([last, update], {"x": array})[0] for each in (session, other))
@@ -209,6 +222,10 @@ def test_fuel_ends_it() -> None:
 
 
 def test_it_is_explained() -> None:
-    graph, fetches, feeds, _ = kalman(10)
-    exe = compiled(graph, fetches, feeds)
-    assert "is one kernel" in exe.explain(fetches[0]).memory or exe.explain(fetches[0]).kernel
+    graph, fetches, values, _ = small(
+        lambda n, a, b: (n + 1, b, a[::-1] * 0.5 + gx.cumsum(b)), lambda n, a, b: n < 7,
+        np.int64(0), np.arange(9.0), np.arange(9.0) - 3,
+    )  # fmt: skip
+    for off, expected in (set(), "the loop is one kernel"), ({NAME}, "3 blocks take turns"):
+        told = compiled(graph, fetches, values, off=off).explain(fetches[1])
+        assert expected in told.memory
