@@ -1,4 +1,4 @@
-"""Late pointwise work: what only derivatives read is computed late, where fewer bytes are kept.
+"""Late pointwise work: what derivatives read is computed late, where fewer bytes are kept.
 
     %a, %d = gelu(%h), gelu'(%h)         %a = gelu(%h)
     ... what follows, and back ...   ->  ... what follows, and back ...
@@ -25,7 +25,7 @@ from graphc.ops.source import constant_op
 from passes.infra.base import PassContext
 
 SMALL = 16
-"""A value of so many times fewer elements than another counts for nothing beside it."""
+"""A value of so many times fewer bytes than another counts for nothing beside it."""
 
 
 def late_pointwise(graph: Graph, context: PassContext) -> Graph:
@@ -192,12 +192,12 @@ class _Families:
         """What is computed late of one member, if that costs little for the bytes it saves."""
         made = self._made_from(source, family)
         wanted = frozenset(family.read) & made - self._outputs
-        producers = {node.output: node for node in family.members if node.output in made}
-        producers |= self._spread
+        members = {node.output: node for node in family.members if node.output in made}
         nodes: set[Node] = set()
         pending = [*wanted]
         while pending:
-            node = producers.get(pending.pop())
+            value = pending.pop()
+            node = members.get(value) or self._spread.get(value)
             if node is not None and node not in nodes:
                 nodes.add(node)
                 pending += node.inputs
@@ -297,6 +297,8 @@ class _Order:
     def _copy(self, value: Value, late: _Late) -> None:
         """Copies what makes a value, as far as that is not done."""
         self._begun.add(late)
+        if value in self._copies:
+            return
         wanted = {value}
         nodes: list[Node] = []
         for node in reversed(late.nodes):
