@@ -30,6 +30,7 @@ SHAPES = "its variables have different shapes"
 ACROSS = "a lane reads what another lane has made"
 NO_LOOP = "no loop over lanes computes it"
 ALIKE = "whether there is another trip differs from lane to lane"
+COMPLEX = "kernels know of complex numbers their parts alone"
 GUARDED = "its regions check sizes"
 ENDLESS = "nothing but a condition bounds its trips"
 CHECKED = "indices are checked of which lanes may read a part, or each lane others"
@@ -179,6 +180,9 @@ def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value
     body, condition = loop.body, loop.condition
     if body.guards or condition.guards:
         return GUARDED
+    results = [value for node in body.nodes for value in node.outputs]
+    if any(value.dtype.is_complex for value in (*body.inputs, *results)):
+        return COMPLEX
     stacks = _stacks(loop)
     shape = _lanes(loop, stacks)
     for place, value in enumerate(body.inputs[: loop.count]):

@@ -160,7 +160,7 @@ class _Search:
 def _is_plain(plan: Plan, step: Launch) -> bool:
     """Whether a kernel has no schedule yet, and sees each slot with its own dtype and size."""
     kernel = plan.kernels[step.kernel]
-    types = [plan.slots[slot].type for slot in step.arguments]
+    types = [plan.slots[slot].type.stored for slot in step.arguments]
     return not kernel.schedule and all(
         type_.dtype is buffer.type.dtype and type_.size == buffer.type.size
         for buffer, type_ in zip(kernel.buffers, types, strict=True)
@@ -262,7 +262,8 @@ def _buffers(
     }
     order = ("in", "update", "scratch")
     ordered = sorted(roles, key=lambda slot: order.index(roles[slot]))
-    return {slot: b.buffer(f"s{slot}", roles[slot], plan.slots[slot].type) for slot in ordered}
+    types = {slot: plan.slots[slot].type.stored for slot in ordered}
+    return {slot: b.buffer(f"s{slot}", roles[slot], types[slot]) for slot in ordered}
 
 
 # --- the plan ------------------------------------------------------------------------------------

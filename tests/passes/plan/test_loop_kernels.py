@@ -150,6 +150,27 @@ def test_values_that_move_on_and_neighbours() -> None:
     assert all(buffer.role != "out" for buffer in kernel.buffers)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_complex_values_that_move_on(dtype: str, optimize: int) -> None:
+    """Kernels see complex numbers as their parts, those that are copied too."""
+    x = (np.arange(3) + 1j * np.arange(3)[::-1]).astype(dtype)
+    for step in (lambda a: a, lambda a: gx.cumsum(a) * 0.5):
+        for counted in (True, False):
+            with gx.Graph() as graph:
+                a, b = gx.placeholder((3,), dtype), gx.placeholder((3,), dtype)
+                t = gx.placeholder((), "int64")
+                swap = lambda i, s, step=step: (s[1], step(s[0]))  # noqa: E731
+                last = gx.fori_loop(0, 5 if counted else t, swap, (a, b))
+            exe = compiled(graph, [*last], [a, b, t], optimize=optimize)
+            off = {NAME, "fuse_loops"}
+            plain = compiled(graph, [*last], [a, b, t], optimize=optimize, off=off)
+            assert enclosed(exe) == (optimize > 0)
+            found, wanted = exe(x, x * 2, 5), plain(x, x * 2, 5)
+            for one, other in zip(found, wanted, strict=True):
+                assert one.tobytes() == other.tobytes()
+
+
 def test_a_wrong_index_has_its_line() -> None:
     with gx.Graph() as graph:
         table = gx.placeholder((4, 3), "float64")
