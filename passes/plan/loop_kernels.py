@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.base.tuning.fusion import FUSION
@@ -28,7 +28,7 @@ from graphc.ir.dims.expressions import Dim, at_hint, compare
 from graphc.ir.dtypes import bool_, int64
 from graphc.kernel.analysis.cost import kernel_work
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, Role
+from graphc.kernel.ir import Kernel, Role
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Step
 from passes.plan.copy_elision import Moved, renamed
 
@@ -171,32 +171,62 @@ def _is_plain(plan: Plan, step: Launch) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """The kernel of a loop.
+class _Form:
+    """What the kernel of a loop is made of; loops of equal keys have one kernel.
 
     Attributes:
-        kernel: it.
-        arguments: its slots.
-        rooms: those of them that become scratch.
+        loop: the loop.
+        steps: what a trip runs, in order.
+        roles: of each slot that they touch: those that are only read come first, scratch last.
+        key: all that the kernel depends on.
     """
 
-    kernel: Kernel
-    arguments: tuple[int, ...]
-    rooms: frozenset[int]
+    loop: _Loop
+    steps: tuple[Step, ...]
+    roles: Mapping[int, Role]
+    key: Hashable
+
+    @property
+    def rooms(self) -> list[int]:
+        """The slots that become scratch."""
+        return [slot for slot, role in self.roles.items() if role == "scratch"]
 
 
-def _kernel(plan: Plan, loop: _Loop, touches: Counter[int]) -> _Made:
-    """The kernel that runs a loop: all of it, or while the condition, which has been seen to hold,
-    does. ``touches`` counts how often the plan's steps touch each slot."""
+def _form(plan: Plan, loop: _Loop, touches: Counter[int]) -> _Form:
+    """The form of a loop; ``touches`` counts how often the plan's steps touch each slot."""
     body = plan.steps[loop.branch + 1 : loop.end - 1]
-    condition = plan.steps[loop.start : loop.branch]
+    condition = () if loop.is_whole else plan.steps[loop.start : loop.branch]
+    steps = tuple([s for s in (*body, *condition) if isinstance(s, (Launch, Copy))])
+    roles = _roles(plan, steps, _rooms(plan, loop, steps, touches))
+    number = {slot: n for n, slot in enumerate(roles)}
+    run = [
+        (s.kernel, *map(number.__getitem__, s.arguments))
+        if isinstance(s, Launch)
+        else (-1, number[s.source], number[s.target])
+        for s in steps
+    ]
+    kinds = [(role, plan.slots[slot].type.stored) for slot, role in roles.items()]
+    told = None if loop.is_whole else number[_predicate(plan, loop)]
+    return _Form(loop, steps, roles, (loop.most, told, tuple(run), tuple(kinds)))
+
+
+def _predicate(plan: Plan, loop: _Loop) -> int:
+    """The slot that says whether there is another trip."""
     leave = plan.steps[loop.branch]
     assert isinstance(leave, Branch), "so it was found"
-    steps = body if loop.is_whole else (*body, *condition)
-    rooms = _rooms(plan, loop, steps, touches)
-    name = next((plan.kernels[s.kernel].name for s in body if isinstance(s, Launch)), "")
+    return leave.predicate
+
+
+def _kernel(plan: Plan, form: _Form) -> Kernel:
+    """The kernel that runs a loop: all of it, or while the condition, which has been seen to hold,
+    does."""
+    loop, steps = form.loop, form.steps
+    name = next(plan.kernels[s.kernel].name for s in steps if isinstance(s, Launch))
     b = KernelBuilder(f"loop_{name}")
-    buffers = _buffers(plan, b, steps, rooms)
+    buffers = {
+        slot: b.buffer(f"b{number}", role, plan.slots[slot].type.stored)
+        for number, (slot, role) in enumerate(form.roles.items())
+    }
     first = [] if loop.is_whole else [b.constant(True, bool_)]
     with b.loop(loop.most, "serial", first) as trips:
         for step in steps:
@@ -210,8 +240,8 @@ def _kernel(plan: Plan, loop: _Loop, touches: Counter[int]) -> _Made:
                     b.store(target, elements.index, b.load(source, elements.index))
         if not loop.is_whole:
             (trips.lasts,) = trips.arguments
-            trips.following = [b.load(buffers[leave.predicate], b.constant(0, int64))]
-    return _Made(b.finish(), tuple(buffers), rooms)
+            trips.following = [b.load(buffers[_predicate(plan, loop)], b.constant(0, int64))]
+    return b.finish()
 
 
 def _rooms(
@@ -248,10 +278,8 @@ def _writes_whole(plan: Plan, step: Step, slot: int) -> bool:
     return all(role in ("out", "scratch") for role in roles)
 
 
-def _buffers(
-    plan: Plan, b: KernelBuilder, steps: Sequence[Step], rooms: frozenset[int]
-) -> dict[int, Buffer]:
-    """A buffer for each slot that is touched: those that are read first, scratch last."""
+def _roles(plan: Plan, steps: Sequence[Step], rooms: frozenset[int]) -> dict[int, Role]:
+    """The role of each slot that is touched, in the order of roles."""
     written: dict[int, bool] = {}
     for step in steps:
         for slot, is_written in plan.accesses(step):
@@ -261,9 +289,7 @@ def _buffers(
         for slot, is_written in written.items()
     }
     order = ("in", "update", "scratch")
-    ordered = sorted(roles, key=lambda slot: order.index(roles[slot]))
-    types = {slot: plan.slots[slot].type.stored for slot in ordered}
-    return {slot: b.buffer(f"s{slot}", roles[slot], types[slot]) for slot in ordered}
+    return {slot: roles[slot] for slot in sorted(roles, key=lambda s: order.index(roles[s]))}
 
 
 # --- the plan ------------------------------------------------------------------------------------
@@ -293,6 +319,7 @@ class _Rewriting:
         self._touches = _touches(plan, plan.steps)
         self._kernels, self._slots = list(plan.kernels), list(plan.slots)
         self._parts: list[tuple[int, ...]] = [(k,) for k in range(len(plan.kernels))]
+        self._made: dict[Hashable, int] = {}
         self._steps: list[Step] = []
         self._origins: list[int] = []
         self._place: dict[int, int] = {}
@@ -313,15 +340,17 @@ class _Rewriting:
         for position in enclosed:
             if isinstance(plan.steps[position], Require):
                 self._add(position, plan.steps[position])
-        made = _kernel(plan, loop, self._touches)
-        for slot in made.rooms:
+        form = _form(plan, loop, self._touches)
+        for slot in form.rooms:
             self._slots[slot] = replace(self._slots[slot], kind="scratch")
         launches = [s for s in plan.steps[loop.start : loop.end] if isinstance(s, Launch)]
         self._within |= dict.fromkeys(enclosed, len(self._steps))
         self._told |= {n: _TOLD for n in enclosed if isinstance(plan.steps[n], Copy)}
-        self._add(loop.first, Launch(len(self._kernels), made.arguments, launches[-1].where))
-        self._kernels.append(made.kernel)
-        self._parts.append(tuple([launch.kernel for launch in launches]))
+        kernel = self._made.setdefault(form.key, len(self._kernels))
+        if kernel == len(self._kernels):
+            self._kernels.append(_kernel(plan, form))
+            self._parts.append(tuple([launch.kernel for launch in launches]))
+        self._add(loop.first, Launch(kernel, tuple(form.roles), launches[-1].where))
 
     def _add(self, origin: int, step: Step) -> None:
         self._origins.append(origin)
