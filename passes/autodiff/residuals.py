@@ -27,15 +27,20 @@ def residuals(body: Graph, grown: Graph, wanted: Sequence[Value]) -> list[Value]
         grown: it, with its derivative.
         wanted: what of that is computed on the way back.
     """
-    needed = needed_nodes(grown, wanted)
+    needed, given = needed_nodes(grown, wanted), set(wanted)
     own = set(body.nodes)
     readers: dict[Value, list[Node]] = {}
     for node in needed:
         for value in dict.fromkeys(node.inputs):
             readers.setdefault(value, []).append(node)
+    ends: dict[Value, Value] = {}
+    for node in reversed(needed):
+        if node in own and len(node.outputs) == 1:
+            follows = _follower(node.output, readers, own)
+            if follows is not None and node.output not in given:
+                ends[node.output] = ends.get(follows, follows)
     kept = [node.output for node in needed if node in own and _is_costly(node)]
-    found = dict.fromkeys([_last(value, readers, own, {*wanted}) for value in kept])
-    return list(found)
+    return list(dict.fromkeys([ends.get(value, value) for value in kept]))
 
 
 def _is_costly(node: Node) -> bool:
@@ -47,21 +52,17 @@ def _is_costly(node: Node) -> bool:
     return not isinstance(terms, int) or terms >= MEMORY.kept_depth
 
 
-def _last(
-    value: Value,
-    readers: Mapping[Value, Sequence[Node]],
-    own: Collection[Node],
-    wanted: Collection[Value],
-) -> Value:
-    """What follows from a value by cheap work of which nothing else reads a part."""
-    while value not in wanted and len(readers.get(value, ())) == 1:
-        (reader,) = readers[value]
-        if reader not in own or not reader.op.lowering.is_pointwise or reader.op.is_heavy:
-            break
-        if reader.output.type.bytes != value.type.bytes:
-            break
-        value = reader.output
-    return value
+def _follower(
+    value: Value, readers: Mapping[Value, Sequence[Node]], own: Collection[Node]
+) -> Value | None:
+    """What cheap work makes of a value, if nothing else reads that, in as many bytes."""
+    found = readers.get(value, ())
+    if len(found) != 1:
+        return None
+    (reader,) = found
+    if reader not in own or not reader.op.lowering.is_pointwise or reader.op.is_heavy:
+        return None
+    return reader.output if reader.output.type.bytes == value.type.bytes else None
 
 
 def without(graph: Graph, kept: Sequence[Value]) -> Graph:

@@ -49,6 +49,7 @@ class _Family:
     Attributes:
         root: the value that they are functions of, beside small and constant ones.
         members: what makes them, in order.
+        operands: of each member those that are of the family.
         read: those that the backward part reads.
         is_kept: whether some are kept until a product of the backward part, or its control flow,
             has run.
@@ -56,6 +57,7 @@ class _Family:
 
     root: Value
     members: list[Node] = field(default_factory=list)
+    operands: dict[Node, list[Value]] = field(default_factory=dict)
     read: dict[Value, None] = field(default_factory=dict)
     is_kept: bool = False
 
@@ -126,6 +128,7 @@ class _Families:
             (family,) = computed
             self._family[node.output] = family
             family.members.append(node)
+            family.operands[node] = [v for v in large if self._family[v] is family]
         else:
             self._family.update((value, _Family(value)) for value in node.outputs)
 
@@ -179,14 +182,10 @@ class _Families:
         """The members that follow from one of the family."""
         made = {source}
         for node in family.members:
-            if all(value in made for value in self._of(family, node)):
-                made.update(node.outputs)
+            if made.issuperset(family.operands[node]):
+                made.add(node.output)
         made.discard(source)
         return made
-
-    def _of(self, family: _Family, node: Node) -> list[Value]:
-        """The operands of a node that are of the family."""
-        return [value for value in self._large(node) if self._family[value] is family]
 
     def _late_from(self, source: Value, family: _Family, saved: int) -> _Late | None:
         """What is computed late of one member, if that costs little for the bytes it saves."""
@@ -243,6 +242,9 @@ class _Order:
         self._copies: dict[Value, Value] = {}
         self._begun: set[_Late] = set()
         self._nodes: list[Node] = []
+        self._joined = {
+            late for node in back if node.op.lowering.is_pointwise for late in self._read(node)
+        }
         # what waits for pointwise readers; a node waits for the last of those it has to wait for
         self._waiting: dict[_Late, list[Node]] = {}
         self._held: dict[Value, _Late] = {}
@@ -256,11 +258,12 @@ class _Order:
             self._emit(node)
             self._release(read)
             return
-        held.update(late for late in read if late not in self._begun)
+        ahead = [late for late in read if late in self._joined and late not in self._begun]
+        held.update(ahead)
         if not held:
             self._emit(node)
             return
-        for late in read:
+        for late in ahead:
             self._waiting.setdefault(late, [])
         last = [late for late in self._waiting if late in held][-1]
         self._waiting[last].append(node)

@@ -59,7 +59,7 @@ LAUNCHES = 2000
 
 ROUNDS = 3
 
-PART_OF_LOOP = "it is part of a loop's kernel, which only the whole program runs"
+PART_OF_LOOP = "it is no kernel of its own, but part of a loop's"
 
 
 def check_levels(graph: Graph, program: Program, context: PassContext, target: Target) -> None:
