@@ -17,7 +17,7 @@ from graphc.checking.levels.substitutes import Substitutes
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.kernel.interp import CheckFailure, run_kernel, runs_one_by_one
-from graphc.kernel.ir import Kernel, Statement, Var
+from graphc.kernel.ir import Kernel, Size, Statement, Var
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import print_kernel
 
@@ -164,7 +164,7 @@ def too_long(kernel: Kernel, dims: Mapping[str, int]) -> str | None:
             if block is None:
                 statements, elements = statements + 1, elements + lanes
                 continue
-            extent = evaluate(block.extent, dims) if not isinstance(block.extent, Var) else 1
+            extent = _iterations(block.extent, dims)
             is_serial = runs_one_by_one(block)
             if block.lasts is not None:
                 extent = min(extent, _LIKELY_TRIPS)
@@ -177,6 +177,16 @@ def too_long(kernel: Kernel, dims: Mapping[str, int]) -> str | None:
     if statements > STATEMENTS:
         return f"more than {STATEMENTS} statements one by one"
     return f"more than {WORK} elements computed" if elements > WORK else None
+
+
+def _iterations(extent: Size, dims: Mapping[str, int]) -> int:
+    """How many a loop of this extent has; none where guards forbid such sizes."""
+    if isinstance(extent, Var):
+        return 1
+    try:
+        return evaluate(extent, dims)
+    except ZeroDivisionError:
+        return 0
 
 
 __all__ = [
