@@ -254,7 +254,7 @@ def _rooms(
         for slot, is_written in plan.accesses(step):
             if slot not in touched:
                 touched.add(slot)
-                if is_written and _writes_whole(plan, step, slot):
+                if is_written and _begins(plan, step, slot):
                     filled.add(slot)
     gone = _touches(plan, plan.steps[loop.first : loop.past])
     return frozenset(
@@ -270,12 +270,14 @@ def _touches(plan: Plan, steps: Sequence[Step]) -> Counter[int]:
     return Counter(slot for step in steps for slot, _ in plan.accesses(step))
 
 
-def _writes_whole(plan: Plan, step: Step, slot: int) -> bool:
+def _begins(plan: Plan, step: Step, slot: int) -> bool:
+    """Whether a step begins to fill a slot: with all of it, or with the first of the parts that
+    make a whole."""
     if not isinstance(step, Launch):
         return True
     buffers = plan.kernels[step.kernel].buffers
     roles = [b.role for b, s in zip(buffers, step.arguments, strict=True) if s == slot]
-    return all(role in ("out", "scratch") for role in roles)
+    return all(role in ("out", "part", "scratch") for role in roles)
 
 
 def _roles(plan: Plan, steps: Sequence[Step], rooms: frozenset[int]) -> dict[int, Role]:

@@ -250,3 +250,17 @@ def test_it_is_explained() -> None:
     for off, expected in (set(), "the loop is one kernel"), ({NAME}, "3 blocks take turns"):
         told = compiled(graph, fetches, values, off=off).explain(fetches[1])
         assert expected in told.memory
+
+
+def test_wholes_of_which_trips_make_parts() -> None:
+    """Pieces of a concatenation, and the parts of complex numbers, are written one by one."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((4, 4), "float32")
+        z = gx.placeholder((3,), "complex128")
+        pieces = gx.fori_loop(
+            0, 5, lambda i, s: gx.cumsum(gx.concatenate([gx.tanh(s[2:]), s[:2] @ s]), 1), x
+        )
+        last = gx.fori_loop(0, 4, lambda i, s: gx.cumsum(s[::-1] * (1 + 0.5j)) * s, z)
+    random = np.random.default_rng(0)
+    array = random.normal(0, 0.3, (4, 4)).astype(np.float32)
+    both(graph, [pieces, last], [x, z], array, random.normal(size=3) + 1j)
