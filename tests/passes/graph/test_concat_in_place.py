@@ -313,12 +313,14 @@ def test_inside_of_branches_and_loops() -> None:
     options = Options(verify=True, off={"loop_kernels"})
     exe = gx.Session(graph, options=options).compile(fetched, [x])
     plain = gx.Session(graph, options=Options(off={"concat_in_place"})).compile(fetched, [x])
+    within = gx.Session(graph, options=Options(verify=True)).compile(fetched, [x])
     assert len(joined(exe.compiled.plan)) >= 8
     random = np.random.default_rng(6)
     for _ in range(8):
         array = random.standard_normal((4, 4)).astype("float32")
-        for one, other in zip(plain(array), exe(array), strict=True):
-            assert same_bits(one, other).all()
+        for program in (exe, within):
+            for one, other in zip(plain(array), program(array), strict=True):
+                assert same_bits(one, other).all()
 
 
 # --- memory --------------------------------------------------------------------------------------
