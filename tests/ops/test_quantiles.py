@@ -118,3 +118,16 @@ def test_empty_rows_have_no_median() -> None:
             gx.median(value[:, :0], 1)
     with pytest.raises(gx.ShapeError, match="median of an empty axis"):
         gx.Session(graph).run(made, {value: np.zeros((2, 0))})
+
+
+def test_lexsort_takes_keys_of_one_shape() -> None:
+    """They don't broadcast, as NumPy's don't."""
+    with gx.Graph() as graph:
+        a, b = gx.placeholder((None, None), "int64"), gx.placeholder((None, None), "int64")
+        order = gx.lexsort([a, b])
+    session = gx.Session(graph)
+    assert session.run(order, {a: np.ones((2, 7), int), b: np.ones((2, 7), int)}).shape == (2, 7)
+    with pytest.raises(gx.ShapeError, match=r"keys of shapes \[2, 1\] and \[2, 7\]"):
+        session.run(order, {a: np.ones((2, 1), int), b: np.ones((2, 7), int)})
+    with gx.Graph(), pytest.raises(gx.ShapeError, match="keys of shapes"):
+        gx.lexsort([gx.placeholder((3,)), gx.placeholder((2, 3))])

@@ -24,12 +24,12 @@ from graphc.ir.value import Value
 from graphc.kernel.routines.sorting import ARGSORT, SORT, TOP_K
 from graphc.ops.arguments import items_of, one_or_more, switch, whole
 from graphc.ops.complex.orders import complex_places, complex_sorted
-from graphc.ops.convert import as_value, axis_of, common_shape
+from graphc.ops.convert import as_value, axis_of
 from graphc.ops.derive import of_one_input
-from graphc.ops.guards import guarded, unproved
+from graphc.ops.guards import guarded, show, unproved
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.indexing.scatter import scatter_along_op
-from graphc.ops.move.shape import stretched
+from graphc.ops.move.shape import with_shape
 
 MOST_PLACES = 2**32
 """Elements of a row whose places are sorted: a place shares a word with a key."""
@@ -283,9 +283,13 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
     if not rows:
         raise ShapeError("lexsort of no keys", where=caller())
     shapes = [row.shape for row in rows]
+    shape = shapes[0]
     told = "lexsort: keys of shapes " + " and ".join("{}" for _ in rows)
-    shape, guards = common_shape(shapes, told)
-    rows = [stretched(row, shape, guards) for row in rows]
+    if any(len(other) != len(shape) for other in shapes):
+        raise ShapeError(told.format(*map(show, shapes)), where=caller())
+    pairs = [pair for other in shapes for pair in zip(shape, other, strict=True)]
+    guards = unproved(pairs, told, *shapes)
+    rows = [with_shape(row, shape, guards) for row in rows]
     place = axis_of(axis, len(shape))
     order = argsort(rows[0], place)
     for row in rows[1:]:
