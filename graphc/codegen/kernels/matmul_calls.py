@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.base.errors import UnsupportedError
 from graphc.codegen.gemm import columns_before, gemm_library
-from graphc.codegen.gemm.tiny import Matrix, emit_tiny, is_tiny
+from graphc.codegen.gemm.tiny import Layout, Tiny, emit_tiny
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.storage import storage
@@ -17,27 +17,32 @@ from graphc.kernel.statements.products import Contract, MatrixOperand
 def emit_contract(k: KernelScope, statement: Contract) -> None:
     """A matrix product."""
     k.held.pop(statement.c.buffer, None)
-    if not _emit_tiny(k, statement):
+    tiny = _tiny(k, statement)
+    if tiny is None:
         _call(k, statement)
+    else:
+        a, b, c = (_matrix(k, m) for m in (statement.a, statement.b, statement.c))
+        emit_tiny(k.e, tiny, a, b, c)
 
 
-def _emit_tiny(k: KernelScope, statement: Contract) -> bool:
-    """Emits a product of few elements, if it is one, in place of a call."""
-    matrices = (statement.a, statement.b, statement.c)
-    sizes = (statement.m, statement.n, statement.k)
-    strides = [s for matrix in matrices for s in (matrix.row_stride, matrix.column_stride)]
-    numbers = [size for size in (*sizes, *strides) if isinstance(size, int)]
-    if len(numbers) < len(sizes) + len(strides) or statement.template == "packed":
-        return False
-    dtype, (m, n, depth) = statement.c.buffer.type.dtype, numbers[:3]
-    if k.ranges.cuts(statement) or not is_tiny((m, n, depth), numbers[3:], dtype, k.target):
-        return False
-    a, b, c = (
-        Matrix(_matrix(k, matrix), *numbers[3 + 2 * place : 5 + 2 * place])
-        for place, matrix in enumerate(matrices)
-    )
-    emit_tiny(k.e, (m, n, depth), (a, b, c), dtype, k.target)
-    return True
+def _tiny(k: KernelScope, statement: Contract) -> Tiny | None:
+    """A product as one of few elements; None if it is called."""
+    m, n, depth = statement.m, statement.n, statement.k
+    a, b, c = map(_layout, (statement.a, statement.b, statement.c))
+    if statement.template == "packed" or k.ranges.cuts(statement):
+        return None
+    if not (isinstance(m, int) and isinstance(n, int) and isinstance(depth, int)):
+        return None
+    if a is None or b is None or c is None:
+        return None
+    tiny = Tiny(m, n, depth, a, b, c, statement.c.buffer.type.dtype, k.target)
+    return tiny if tiny.is_worth_it else None
+
+
+def _layout(matrix: MatrixOperand) -> Layout | None:
+    """The strides of a matrix, if they are numbers."""
+    row, column = matrix.row_stride, matrix.column_stride
+    return Layout(row, column) if isinstance(row, int) and isinstance(column, int) else None
 
 
 def _call(k: KernelScope, statement: Contract) -> None:
