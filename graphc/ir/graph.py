@@ -49,7 +49,7 @@ class Provenance:
         )
 
     def later(self, cause: str) -> Provenance:
-        """Of what is made in place of a node of this provenance for the backward part alone."""
+        """Of a copy of the node that only the backward part reads, and that runs there."""
         order = max(1, self.order)
         return Provenance(self.where, cause, self.parents, order, self.checkpoints, True)
 

@@ -123,8 +123,8 @@ class Loop(WhileLoop):
 
         Args:
             beside: their first values, in groups of any names but "state", the loop's own.
-            step: their successors, given all variables before the trip, and what is shown of it.
-            shown: values of the body.
+            step: their successors, given all variables before the trip, and ``shown`` in it.
+            shown: further values of the body.
         """
 
         def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:

@@ -70,8 +70,8 @@ def pulled(
 
 
 def _fits(gradient: BodyGradient, kept: Sequence[Value], size: Dim) -> bool:
-    """Whether what must be kept of all trips, and what is kept beside, takes no more memory than it
-    may."""
+    """Whether rows of the states that a trip's derivative reads, and of ``kept``, take no more
+    memory than ``MEMORY.trips_bytes``."""
     inputs = gradient.loop.body.inputs
     states = [inputs[place] for place in gradient.loop.needed(gradient.read())]
     row = sum(at_hint(value.type.bytes) for value in (*states, *kept))

@@ -36,7 +36,7 @@ class WeightGradients:
         return list(dict.fromkeys(value for pair in self.factors.values() for value in pair))
 
     def computed(self, stacks: Mapping[Value, Value], trips: Dim) -> dict[int, Value]:
-        """The gradients, given the factors of so many trips, [trips, rows, …]."""
+        """The gradients by place, given the stacks of factors, [trips, rows, m or n]."""
 
         def rows(factor: Value) -> Value:
             count, length = factor.shape

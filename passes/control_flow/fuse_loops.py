@@ -64,19 +64,20 @@ def _fused(
     proved = without_proved_checks(WhileLoop(node, graph.producers.get))
     constants, moved = _with_constants_outside(proved)
     loop = WhileLoop(moved, graph.producers.get)
+    stays = _counted(node, loop)
     found = obstacle(loop)
     if found is not None:
         context.decline(fuse_loops.__name__, node, found)
-        return (_counted(node, loop),)
+        return (stays,)
     if not any(value in read for value in node.outputs):
         # passes before may have left nothing of it that is needed
         return (node,) if node.may_fail_within else ()
     form = lane_form(loop)
     if _repeats_much(loop, form):
         context.decline(fuse_loops.__name__, node, REPEATED)
-        return (_counted(node, loop),)
+        return (stays,)
     if not context.decide(fuse_loops.__name__, node):
-        return (_counted(node, loop),)
+        return (stays,)
     trips, most = loop.size(loop.counter()), _most_trips(loop, form)
     if trips is None or at_hint(trips) > most.expected:
         return *constants, _in_turns(moved, most.dim)
@@ -85,8 +86,8 @@ def _fused(
 
 
 def _counted(node: Node, loop: WhileLoop) -> Node:
-    """A loop that stays, with the number of its trips if that is known: it is no longer seen once
-    its regions are fused."""
+    """A loop with the number of its trips if that is known: it is no longer seen once regions are
+    fused."""
     trips = loop.size(loop.counter())
     return node.with_attrs({**node.attrs, "trips": trips}) if isinstance(trips, int) else node
 

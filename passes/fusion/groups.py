@@ -89,7 +89,7 @@ PAIR = "a kernel of two matrix products is complete"
 
 FULL = f"the kernel would have more than {FUSION.most_nodes} operations"
 CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
-EARLY = "the kernel would compute ahead what is not kept for the backward part"
+EARLY = "it is computed in the backward part, so that it need not be stored from here on"
 CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
 
 

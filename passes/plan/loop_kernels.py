@@ -30,7 +30,7 @@ from graphc.kernel.analysis.cost import kernel_work
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Kernel, Role
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Step
-from passes.plan.copy_elision import Moved, renamed
+from passes.plan.moved import Moved, renamed
 
 LOOP_KERNELS = "loop_kernels"
 """What the decisions are called."""

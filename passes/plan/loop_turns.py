@@ -25,7 +25,7 @@ from math import lcm
 
 from graphc.base.tuning.fusion import MEMORY
 from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
-from passes.plan.copy_elision import Moved
+from passes.plan.moved import Moved
 from passes.plan.slot_flow import Flow
 
 

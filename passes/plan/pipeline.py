@@ -26,10 +26,11 @@ from passes.infra.manager import PassRecord, stage
 from passes.kernels.pipeline import scheduled
 from passes.memory.arena import check_layout, place, place_quickly
 from passes.plan.concurrent_steps import CONCURRENT_STEPS, side_by_side, task_rooms
-from passes.plan.copy_elision import Moved, without_copies
+from passes.plan.copy_elision import without_copies
 from passes.plan.in_place import INPLACE, commit_step, inplace_groups
 from passes.plan.loop_kernels import LOOP_KERNELS, loop_kernels
 from passes.plan.loop_turns import in_turns
+from passes.plan.moved import Moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,8 @@ def drop_copies(state: PlanState, context: PassContext) -> PlanState:
     left = set(found.origins)
     told = {n: f"it is copied, since {t}" if n in left else t for n, t in found.told.items()}
     slots = {value: found.slots[slot] for value, slot in state.slots.items()}
-    after = _after(state, replace(found, told=told), context)
-    return replace(after, slots=slots)
+    _check_copies(state, found, context)
+    return replace(_after(state, replace(found, told=told)), slots=slots)
 
 
 def put_loops_in_kernels(state: PlanState, context: PassContext) -> PlanState:
@@ -138,15 +139,21 @@ def put_loops_in_kernels(state: PlanState, context: PassContext) -> PlanState:
 def take_turns(state: PlanState, context: PassContext) -> PlanState:
     """The plan with slots of loops that take turns in place of copies."""
     found = in_turns(state.plan, PlanDecisions(state, context).take_over)
-    return _after(state, found, context)
+    _check_copies(state, found, context)
+    return _after(state, found)
 
 
-def _after(state: PlanState, moved: Moved, context: PassContext | None = None) -> PlanState:
-    """What is known of a plan whose steps have moved; checked on request where copies have gone."""
-    if moved.plan is state.plan:
-        return replace(state, carried={**state.carried, **_told(state, moved)})
-    if context is not None and context.options.verify:
+def _check_copies(state: PlanState, moved: Moved, context: PassContext) -> None:
+    """Proves on request that a plan without copies computes the same."""
+    if moved.plan is not state.plan and context.options.verify:
         check_copies(state.plan, moved.plan, moved.origins)
+
+
+def _after(state: PlanState, moved: Moved) -> PlanState:
+    """What is known of a plan whose steps have moved."""
+    carried = {**state.carried, **_told(state, moved)}
+    if moved.plan is state.plan:
+        return replace(state, carried=carried)
     places: dict[int, int] = {}
     for number, origin in enumerate(moved.origins):
         places.setdefault(origin, number)
@@ -155,11 +162,12 @@ def _after(state: PlanState, moved: Moved, context: PassContext | None = None) -
         plan=moved.plan,
         launches=_moved(state.launches, places, moved.within),
         carries={value: places[n] for value, n in state.carries.items() if n in places},
-        carried={**state.carried, **_told(state, moved)},
+        carried=carried,
     )
 
 
 def _told(state: PlanState, moved: Moved) -> dict[Value, str]:
+    """How results of loops are handed on whose copies a pass has dealt with."""
     return {value: moved.told[n] for value, n in state.carries.items() if n in moved.told}
 
 

@@ -29,6 +29,7 @@ from graphc.checking.levels.blame import guilty_operation, memory_fault
 from graphc.checking.levels.kernels import (
     ELEMENTS,
     KernelComparison,
+    may_not_end,
     run_native,
     too_long,
 )
@@ -44,7 +45,7 @@ from graphc.ir.host import stand_ins
 from graphc.ir.text.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.kernel.interp import CheckFailure, run_kernel
-from graphc.kernel.ir import Kernel, walk
+from graphc.kernel.ir import Kernel
 from graphc.kernel.printer import computation_key
 from graphc.lower.fused_node import lower_group
 from graphc.lower.launch_fission import Series
@@ -59,7 +60,7 @@ LAUNCHES = 2000
 
 ROUNDS = 3
 
-PART_OF_LOOP = "it is no kernel of its own, but part of a loop's"
+_PART_OF_LOOP = "it is no kernel of its own, but part of a loop's"
 
 
 def check_levels(graph: Graph, program: Program, context: PassContext, target: Target) -> None:
@@ -96,7 +97,7 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
         entries = [program.entries[number] for number in found if number is not None]
         if len(entries) < len(found):
             name = series.whole.name
-            context.decline("check", node, f"kernel {name} is not checked: {PART_OF_LOOP}")
+            context.decline("check", node, f"kernel {name} is not checked: {_PART_OF_LOOP}")
             continue
         for sizes in candidates:
             reason = _check_kernel(node, series, entries, sizes, substitutes, target)
@@ -273,9 +274,8 @@ def _check_program(graph: Graph, program: Program, sizes: Mapping[str, int]) -> 
         kernel: Kernel, arguments: Sequence[Array], dims: Mapping[str, int]
     ) -> list[CheckFailure]:
         nonlocal launches
-        # the kernel of a loop that need not end for random inputs takes milliseconds
-        ends_itself = all(s.block is None or s.block.lasts is None for s in walk(kernel.body))
-        launches += 1 if ends_itself else LAUNCHES // 20
+        # such a launch takes milliseconds
+        launches += LAUNCHES // 20 if may_not_end(kernel) else 1
         if launches > LAUNCHES:
             raise _Enough
         entry = program.entries[numbers[id(kernel)]]

@@ -17,7 +17,7 @@ from graphc.checking.levels.substitutes import Substitutes
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.kernel.interp import CheckFailure, run_kernel, runs_one_by_one
-from graphc.kernel.ir import Kernel, Size, Statement, Var
+from graphc.kernel.ir import Kernel, Size, Statement, Var, walk
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import print_kernel
 
@@ -31,6 +31,7 @@ WORK = 50_000_000
 """Kernels that compute more elements are not interpreted."""
 
 _LIKELY_TRIPS = 100
+"""Iterations of a loop that may end before its last one."""
 
 GUARD = 256
 """Bytes before and after each argument of native code, which must stay as they are."""
@@ -179,6 +180,11 @@ def too_long(kernel: Kernel, dims: Mapping[str, int]) -> str | None:
     return f"more than {WORK} elements computed" if elements > WORK else None
 
 
+def may_not_end(kernel: Kernel) -> bool:
+    """Whether a loop of a kernel ends by what it computes, which need not come for any inputs."""
+    return any(s.block is not None and s.block.lasts is not None for s in walk(kernel.body))
+
+
 def _iterations(extent: Size, dims: Mapping[str, int]) -> int:
     """How many a loop of this extent has; none where guards forbid such sizes."""
     if isinstance(extent, Var):
@@ -194,6 +200,7 @@ __all__ = [
     "STATEMENTS",
     "KernelComparison",
     "LevelMismatch",
+    "may_not_end",
     "run_native",
     "shown",
     "too_long",

@@ -161,8 +161,8 @@ def _begins_small(extraction: Extraction, options: Options) -> bool:
     """Whether small kernels should answer until the program is compiled.
 
     Not where there are loops: a run ends with the kernels that it began with, and there may be many
-    trips. Nor under a memory limit, which only the full program is made for: whoever asks for it
-    hears at once if nothing fits.
+    trips. Nor under a memory limit: only the full program is planned for it, and the error that
+    nothing fits comes when it is compiled.
     """
     if options.optimize != 2 or shows_passes(options) is not None or options.memory_limit:
         return False

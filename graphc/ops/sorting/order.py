@@ -26,7 +26,7 @@ from graphc.ops.arguments import items_of, one_or_more, switch, whole
 from graphc.ops.complex.orders import complex_places, complex_sorted
 from graphc.ops.convert import as_value, axis_of
 from graphc.ops.derive import of_one_input
-from graphc.ops.guards import guarded, show, unproved
+from graphc.ops.guards import guarded, refusal, unproved
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.indexing.scatter import scatter_along_op
 from graphc.ops.move.shape import with_shape
@@ -286,7 +286,7 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
     shape = shapes[0]
     told = "lexsort: keys of shapes " + " and ".join("{}" for _ in rows)
     if any(len(other) != len(shape) for other in shapes):
-        raise ShapeError(told.format(*map(show, shapes)), where=caller())
+        raise refusal(told, *shapes)
     pairs = [pair for other in shapes for pair in zip(shape, other, strict=True)]
     guards = unproved(pairs, told, *shapes)
     rows = [with_shape(row, shape, guards) for row in rows]
