@@ -6,10 +6,11 @@ from typing import Any
 
 import graphc as gx
 from benchmarks.workloads.small_loops import (
-    ESCAPED,
     HEAT_RATE,
     LSTM_WEIGHTS,
-    inverse_of_two,
+    eliminated,
+    escaping,
+    filtered,
     neighbours_above,
 )
 
@@ -23,15 +24,11 @@ def _kalman(
     state: gx.Value,
     spread: gx.Value,
 ) -> Any:
+    model = move, observe, drift, noise
+
     def step(carry: Any, now: gx.Value) -> Any:
-        state, spread = carry
-        state = move @ state
-        spread = move @ spread @ move.T + drift
-        innovation = observe @ spread @ observe.T + noise
-        gain = spread @ observe.T @ inverse_of_two(innovation, gx.stack)
-        state = state + gain @ (now - observe @ state)
-        spread = spread - gain @ observe @ spread
-        return (state, spread), state
+        carry = filtered(carry, now, model, gx.stack)
+        return carry, carry[0]
 
     (_, last), states = gx.scan(step, (state, spread), seen)
     return [states, last]
@@ -67,11 +64,8 @@ def _heat(plate: gx.Value, trips: gx.Value) -> Any:
 
 def _tridiagonal(lower: gx.Value, middle: gx.Value, upper: gx.Value, right: gx.Value) -> Any:
     def forward(carry: Any, row: Any) -> Any:
-        ratio, value = carry
-        a, b, c, d = row
-        pivot = b - a * ratio
-        after = c / pivot, (d - a * value) / pivot
-        return after, after
+        carry = eliminated(carry, row)
+        return carry, carry
 
     def backward(found: gx.Value, row: Any) -> Any:
         ratio, value = row
@@ -91,9 +85,7 @@ def _mandelbrot(x: gx.Value, y: gx.Value, trips: gx.Value) -> Any:
         return gx.logical_and(n < most, gx.any(inside))
 
     def step(n: gx.Value, a: Any, b: Any, inside: gx.Value, counts: Any) -> Any:
-        moved = a * a - b * b + x, 2.0 * a * b + y
-        a, b = gx.where(inside, moved[0], a), gx.where(inside, moved[1], b)
-        inside = a * a + b * b <= ESCAPED
+        a, b, inside = escaping((a, b, inside), x, y, gx.where)
         return n + 1, a, b, inside, counts + inside
 
     nothing = gx.zeros(shape, "float64")

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from benchmarks.workloads.small_loops import (
-    ESCAPED,
     HEAT_RATE,
     LSTM_WEIGHTS,
-    inverse_of_two,
+    eliminated,
+    escaping,
+    filtered,
     neighbours_above,
 )
 
@@ -20,15 +21,11 @@ from benchmarks.workloads.small_loops import (
 def _kalman(
     seen: Any, move: Any, observe: Any, drift: Any, noise: Any, state: Any, spread: Any
 ) -> Any:
+    model = move, observe, drift, noise
+
     def step(carry: Any, now: Any) -> Any:
-        state, spread = carry
-        state = move @ state
-        spread = move @ spread @ move.T + drift
-        innovation = observe @ spread @ observe.T + noise
-        gain = spread @ observe.T @ inverse_of_two(innovation, jnp.stack)
-        state = state + gain @ (now - observe @ state)
-        spread = spread - gain @ observe @ spread
-        return (state, spread), state
+        carry = filtered(carry, now, model, jnp.stack)
+        return carry, carry[0]
 
     (_, last), states = lax.scan(step, (state, spread), seen)
     return states, last
@@ -65,11 +62,8 @@ def _heat(plate: Any, trips: Any) -> Any:
 
 def _tridiagonal(lower: Any, middle: Any, upper: Any, right: Any) -> Any:
     def forward(carry: Any, row: Any) -> Any:
-        ratio, value = carry
-        a, b, c, d = row
-        pivot = b - a * ratio
-        after = c / pivot, (d - a * value) / pivot
-        return after, after
+        carry = eliminated(carry, row)
+        return carry, carry
 
     def backward(found: Any, row: Any) -> Any:
         ratio, value = row
@@ -90,9 +84,7 @@ def _mandelbrot(x: Any, y: Any, trips: Any) -> Any:
 
     def step(state: Any) -> Any:
         n, a, b, inside, counts = state
-        moved = a * a - b * b + x, 2.0 * a * b + y
-        a, b = jnp.where(inside, moved[0], a), jnp.where(inside, moved[1], b)
-        inside = a * a + b * b <= ESCAPED
+        a, b, inside = escaping((a, b, inside), x, y, jnp.where)
         return n + 1, a, b, inside, counts + inside
 
     nothing = jnp.zeros(shape)

@@ -27,19 +27,27 @@ def inverse_of_two(matrix: Any, stack: Callable[..., Any]) -> Any:
     return stack([stack([d, -b]), stack([-c, a])]) / (a * d - b * c)
 
 
+def filtered(
+    carry: tuple[Any, Any], seen: Any, model: tuple[Any, Any, Any, Any], stack: Callable[..., Any]
+) -> tuple[Any, Any]:
+    """State and covariance behind one observation, of a model (move, observe, drift, noise)."""
+    (state, spread), (move, observe, drift, noise) = carry, model
+    state = move @ state
+    spread = move @ spread @ move.T + drift
+    innovation = observe @ spread @ observe.T + noise
+    gain = spread @ observe.T @ inverse_of_two(innovation, stack)
+    state = state + gain @ (seen - observe @ state)
+    return state, spread - gain @ observe @ spread
+
+
 def kalman(i: Arrays) -> tuple[Array, ...]:
     """The filtered states, and the last covariance."""
-    move, observe, drift, noise = (i[n] for n in ("move", "observe", "drift", "noise"))
-    state, spread, states = i["state"], i["spread"], []
+    model = i["move"], i["observe"], i["drift"], i["noise"]
+    carry, states = (i["state"], i["spread"]), []
     for seen in i["seen"]:
-        state = move @ state
-        spread = move @ spread @ move.T + drift
-        innovation = observe @ spread @ observe.T + noise
-        gain = spread @ observe.T @ inverse_of_two(innovation, np.stack)
-        state = state + gain @ (seen - observe @ state)
-        spread = spread - gain @ observe @ spread
-        states.append(state)
-    return np.stack(states), spread
+        carry = filtered(carry, seen, model, np.stack)
+        states.append(carry[0])
+    return np.stack(states), carry[1]
 
 
 def _forward(i: Arrays) -> tuple[list[Array], list[Any]]:
@@ -87,15 +95,20 @@ def neighbours_above(plate: Any) -> Any:
     return around - 4.0 * plate[1:-1, 1:-1]
 
 
+def eliminated(carry: tuple[Any, Any], row: tuple[Any, Any, Any, Any]) -> tuple[Any, Any]:
+    """Thomas's algorithm: the ratio and the value of a row, given those of the row before."""
+    (ratio, value), (lower, middle, upper, right) = carry, row
+    pivot = middle - lower * ratio
+    return upper / pivot, (right - lower * value) / pivot
+
+
 def tridiagonal(i: Arrays) -> tuple[Array, ...]:
     """The solution by Thomas's algorithm; the rows come first, systems side by side behind."""
     lower, middle, upper, right = (i[n] for n in ("lower", "middle", "upper", "right"))
     ratio, value = np.zeros_like(upper[0]), np.zeros_like(right[0])
     ratios, values = np.empty_like(upper), np.empty_like(right)
-    for n in range(len(middle)):
-        pivot = middle[n] - lower[n] * ratio
-        ratio, value = upper[n] / pivot, (right[n] - lower[n] * value) / pivot
-        ratios[n], values[n] = ratio, value
+    for n, row in enumerate(zip(lower, middle, upper, right, strict=True)):
+        ratio, value = ratios[n], values[n] = eliminated((ratio, value), row)
     found, result = np.zeros_like(right[0]), np.empty_like(right)
     for n in range(len(middle) - 1, -1, -1):
         found = values[n] - ratios[n] * found
@@ -103,18 +116,26 @@ def tridiagonal(i: Arrays) -> tuple[Array, ...]:
     return (result,)
 
 
+def escaping(
+    point: tuple[Any, Any, Any], x: Any, y: Any, where: Callable[..., Any]
+) -> tuple[Any, Any, Any]:
+    """Mandelbrot's iteration: the two parts of points and whether they are inside, a step on."""
+    a, b, inside = point
+    moved = a * a - b * b + x, 2.0 * a * b + y
+    a, b = where(inside, moved[0], a), where(inside, moved[1], b)
+    return a, b, a * a + b * b <= ESCAPED
+
+
 def mandelbrot(i: Arrays) -> tuple[Array, ...]:
     """How many steps each point stays within the circle."""
     shape = len(i["y"]), len(i["x"])
-    a, b, inside = np.zeros(shape), np.zeros(shape), np.ones(shape, bool)
+    point = np.zeros(shape), np.zeros(shape), np.ones(shape, bool)
     counts = np.zeros(shape, np.int64)
     for _ in range(len(i["trips"])):
-        if not inside.any():
+        if not point[2].any():
             break
-        moved = a * a - b * b + i["x"], 2.0 * a * b + i["y"][:, None]
-        a, b = np.where(inside, moved[0], a), np.where(inside, moved[1], b)
-        inside = a * a + b * b <= ESCAPED
-        counts += inside
+        point = escaping(point, i["x"], i["y"][:, None], np.where)
+        counts += point[2]
     return (counts,)
 
 
