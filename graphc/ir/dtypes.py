@@ -255,10 +255,12 @@ ones come last."""
 
 
 def _taught() -> tuple[DType, ...]:
-    """Those that are there."""
+    """Those that are there; older releases round some numbers twice."""
     try:
         import ml_dtypes
     except ImportError:
+        return ()
+    if tuple(map(int, ml_dtypes.__version__.split(".")[:2])) < (0, 7):
         return ()
     return tuple(_make(name, **_TAUGHT[name]) for name in _TAUGHT if hasattr(ml_dtypes, name))
 
@@ -310,7 +312,7 @@ def dtype(spec: DTypeLike) -> DType:
         names = ", ".join(d.name for d in EVERY)
         hint = f"supported are {names}"
         if isinstance(spec, str) and spec in _TAUGHT:
-            hint = "install ml_dtypes, which has it for NumPy: pip install -U ml_dtypes"
+            hint = "NumPy has it from ml_dtypes, 0.7 or newer: pip install -U ml_dtypes"
         raise DTypeError(f"{shown(spec)} is not a supported dtype", where=caller(), hint=hint)
     return found
 

@@ -18,8 +18,6 @@ from graphc.ir.dtypes import (
     bool_,
     dtype,
     element_of,
-    float16,
-    float64,
     floating,
 )
 from graphc.kernel.fused_multiply_add import fma
@@ -269,18 +267,15 @@ _declare("select", 3, _ANY, np.where, "second")
 def stop_between(source: DType, target: DType) -> DType | None:
     """The dtype by way of which a conversion goes; None for one that is a step by itself.
 
-    What is not computed with as it is is converted to and from what it is computed in. float64 is
-    rounded to float16 at once, since rounding twice may differ. To bfloat16 and floats of 8 bits it
-    is rounded twice, as ``ml_dtypes`` does it; integers to float16 lose nothing by the way. Floats
+    What is not computed with as it is is converted to and from what it is computed in. Numbers that
+    it does not hold are rounded to a narrow float at once, since rounding twice may differ. Floats
     become integers of any width at once, since they saturate.
     """
     if source.computed is not source:
         return None if target is source.computed else source.computed
-    if target.computed is source or (source.is_float and target.is_integer):
+    if target.computed in (source, target) or (source.is_float and target.is_integer):
         return None
-    if target is float16 and source is float64:
-        return None
-    return None if target.computed is target else target.computed
+    return None if target.is_float and not target.computed.holds(source) else target.computed
 
 
 def cast(array: Any, dtype: DType) -> Any:

@@ -24,8 +24,12 @@ from graphc.ir.dtypes import (
     float16,
     float32,
     float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
 )
-from graphc.kernel.scalar import cast
+from graphc.kernel.scalar import cast, stop_between
 
 TARGETS = tuple(targets())
 LANES = (1, 16)
@@ -82,16 +86,49 @@ def test_float32_rounds_to_nearest(element: DType, target: str, lanes: int) -> N
 
 @pytest.mark.parametrize("lanes", LANES)
 @each_target
-def test_float64_rounds_to_float16_once(target: str, lanes: int) -> None:
-    wide = singles(float16).astype(np.float64)
-    moved = [wide * (1 + step) for step in (0.0, 2.0**-40, -(2.0**-40))]
-    extremes = [1e300, -1e300, 5e-324, 65519.999999999, 65520.0, 2.0**-25, 2.0**-25 + 2.0**-77]
-    values = np.concatenate([*moved, np.resize(extremes, 32)])
-    got = converted(target, float64, float16, values, lanes)
+@each_dtype
+def test_float64_rounds_once(element: DType, target: str, lanes: int) -> None:
     with np.errstate(all="ignore"):
-        assert same_bits(values.astype(np.float16), got).all()
+        wide = singles(element).astype(np.float64)
+        moved = [wide * (1 + step) for step in (0.0, 2.0**-40, -(2.0**-40))]
+        extremes = [1e300, -1e300, 5e-324, 65519.999999999, 65520.0, 2.0**-25, 2.0**-25 + 2.0**-77]
+        values = np.concatenate([*moved, np.resize(extremes, 32)])
+        got = converted(target, float64, element, values, lanes)
+        assert same_bits(values.astype(element.numpy), got).all()
         # by way of float32 some would differ
-        assert not same_bits(values.astype(np.float32).astype(np.float16), got).all()
+        assert not same_bits(values.astype(np.float32).astype(element.numpy), got).all()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@each_target
+@pytest.mark.parametrize("source", [int32, uint32, int64, uint64], ids=str)
+def test_integers_round_once(source: DType, target: str, lanes: int) -> None:
+    """Next to what lies in the middle of two numbers, at all scales; exact sums are Python's."""
+    for element in FLOATS:
+        digits = element.format.significand
+        middles = [((2 << digits - 1) + 2 * k + 1) for k in range(0, 1 << digits - 1, 3)]
+        scaled = [m << shift for m in middles for shift in range(64 - digits)]
+        near = [n + step for n in scaled for step in (-1, 0, 1)]
+        near += [0, 2**53 + 1, 2**63 - 1, 2**64 - 1]
+        near += [-n for n in near]
+        fitting = [n for n in near if source.least <= n <= source.greatest]
+        values = np.array(fitting[: len(fitting) // 16 * 16], source.numpy)
+        wanted = np.array([_nearest(int(n), element) for n in values], np.float64)
+        with np.errstate(all="ignore"):
+            wanted = wanted.astype(np.float32).astype(element.numpy)
+        step = source if stop_between(source, element) is None else float32
+        got = converted(target, step, element, values.astype(step.numpy), lanes)
+        assert same_bits(wanted, got).all(), element
+
+
+def _nearest(number: int, element: DType) -> float:
+    """The nearest number of a float dtype, at a tie the even one, by arithmetic of integers."""
+    magnitude = abs(number)
+    shift = max(magnitude.bit_length() - element.format.significand, 0)
+    kept, rest = magnitude >> shift, magnitude & ((1 << shift) - 1)
+    half = 1 << shift >> 1
+    kept += shift > 0 and (rest > half or (rest == half and kept & 1))
+    return float(kept << shift) * (-1 if number < 0 else 1)
 
 
 @each_dtype

@@ -15,10 +15,10 @@ from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.types import ltype
 from graphc.codegen.math.common import NAN
-from graphc.ir.dtypes import DType, float16, float32
+from graphc.ir.dtypes import DType, float16, float32, float64
 from graphc.ir.float_formats import FloatFormat
 
-_SINGLE, _HALF = float32.format, float16.format
+_HALF, _SINGLE, _DOUBLE = float16.format, float32.format, float64.format
 
 
 def emit_widened(e: FunctionEmitter, word: Reg, source: DType) -> Reg:
@@ -165,11 +165,16 @@ def emit_cut(e: FunctionEmitter, word: Reg, target: DType) -> Reg:
     return e.convert("trunc", word >> (_SINGLE.bits - target.bits), f"i{target.bits}")
 
 
-def emit_odd_float32(e: FunctionEmitter, operand: Reg) -> Reg:
-    """A float64 as float32, rounded to the neighbour whose last bit is 1 where it is none.
+def emit_odd_float32(e: FunctionEmitter, operand: Reg, source: DType) -> Reg:
+    """A number as float32, rounded to the neighbour whose last bit is 1 where it is none.
 
-    A second rounding to fewer digits then gives what one would have given.
+    A second rounding to fewer digits then gives what one would have given (Boldo and Melquiond,
+    "Emulation of FMA and correctly rounded sums", 2008).
     """
+    if source is float32:
+        return operand
+    if source.is_integer:
+        operand = _odd_float64(e, operand, source)
     single = e.convert("fptrunc", operand, "float")
     back = e.convert("fpext", single, "double")
     word = e.convert("bitcast", single, "i32")
@@ -177,6 +182,18 @@ def emit_odd_float32(e: FunctionEmitter, operand: Reg) -> Reg:
     towards_zero = e.select(grew, word - 1, word)
     is_inexact = e.fcmp("one", back, operand)
     return e.convert("bitcast", e.select(is_inexact, towards_zero | 1, word), "float")
+
+
+def _odd_float64(e: FunctionEmitter, operand: Reg, source: DType) -> Reg:
+    """An integer as float64, which holds those of 32 bits; of 64 bits those that need more digits
+    than it has are rounded to odd multiples of a power of two."""
+    if not float64.holds(source):
+        step, limit = 1 << (source.bits - _DOUBLE.significand), _DOUBLE.largest_whole
+        # the sum has the bit of the step where bits below it are set
+        odd = (operand & -step) | (((operand & (step - 1)) + (step - 1)) & step)
+        from_least, count = (operand + limit, 2 * limit) if source.is_signed else (operand, limit)
+        operand = e.select(e.icmp("ule", from_least, count), operand, odd)
+    return e.convert("sitofp" if source.is_signed else "uitofp", operand, "double")
 
 
 def _nearest(e: FunctionEmitter, magnitude: Reg, dropped: int) -> Reg:

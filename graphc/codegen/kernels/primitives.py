@@ -30,7 +30,7 @@ from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.codegen.math.common import INFINITY, NAN, FloatMath
 from graphc.codegen.math.fmod import emit_remainder
 from graphc.codegen.math.formulas import Steps, emit_formula
-from graphc.ir.dtypes import DType, float64
+from graphc.ir.dtypes import DType
 from graphc.ops.special.declared import CALLED
 
 Emitter = Callable[[FunctionEmitter, Sequence[Reg], DType], Reg]
@@ -59,8 +59,7 @@ def emit_cast(e: FunctionEmitter, operand: Reg, source: DType, target: DType) ->
         return (emit_widened if source.is_float else emit_unpacked)(e, operand, source)
     if target.computed is not target:
         if target.is_float:
-            single = emit_odd_float32(e, operand) if source is float64 else operand
-            return emit_narrowed(e, single, target)
+            return emit_narrowed(e, emit_odd_float32(e, operand, source), target)
         if source.is_float:
             operand = emit_truncated(e, operand, target)
         return emit_packed(e, operand, target)
