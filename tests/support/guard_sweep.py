@@ -100,7 +100,10 @@ def right(program: Program, given: Feeds) -> Outcome:
         extraction = extract(graph, fetches)
         table = dict(zip(operands, arrays, strict=True))
         with np.errstate(all="ignore"):
-            values = evaluate(extraction.graph, [table[v] for v in extraction.feeds])
+            fed = [table[v] for v in extraction.feeds]
+            if extraction.states:
+                fed += gx.Session(graph).get(list(extraction.states))
+            values = evaluate(extraction.graph, fed)
     except Exception as error:
         return Outcome(error=error) if times else nothing
     if program.wrapper in ("plain", "group", "depends"):

@@ -9,7 +9,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim
+from graphc.ir.dims.expressions import Dim, dim_max
 from graphc.ir.dtypes import DTypeLike, float32, float64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface_function
@@ -21,6 +21,8 @@ from graphc.ops.creation import arange
 from graphc.ops.declare import float_operand
 from graphc.ops.fft.core import transform_pairs
 from graphc.ops.fft.real import half_of, pairs_to_real, real_to_pairs
+from graphc.ops.guards import Guards, unproved
+from graphc.ops.move.shape import with_shape
 
 Axes: TypeAlias = int | Sequence[int] | None
 Sizes: TypeAlias = Any
@@ -48,13 +50,18 @@ def _norm(norm: Any, name: str) -> str:
 def _length(n: Any, size: Dim, name: str) -> Dim:
     """How many elements are transformed, of an axis of a size."""
     length = size if n is None else dim_of(n)
-    if isinstance(length, int) and length < 1:
-        raise ShapeError(
-            f"{name}: a transform of {length} numbers",
-            where=caller(),
-            hint="it needs one at least",
-        )
+    _some(length, name)
     return length
+
+
+def _some(length: Dim, name: str) -> Guards:
+    """What is left to check of a length: it is 1 or more.
+
+    Raises:
+        ShapeError: where it is known not to be.
+    """
+    message = f"{name}: a transform of {{}} numbers"
+    return unproved([(dim_max(length, 1), length)], message, length, hint="it needs one at least")
 
 
 def _resized(value: Value, axis: int, length: Dim) -> Value:
@@ -310,10 +317,11 @@ def irfft2(a: Any, s: Any = None, axes: Axes = (-2, -1), norm: str | None = None
 # --- frequencies and order -----------------------------------------------------------------------
 
 
-def _frequencies(places: Value, n: Dim, d: Any, dtype: DTypeLike | None) -> Value:
+def _frequencies(places: Value, n: Dim, d: Any, dtype: DTypeLike | None, name: str) -> Value:
     element = float32 if dtype is None else as_dtype(dtype)
     if not element.is_float:
         raise DTypeError(f"frequencies are floats, not {element}", where=caller())
+    places = with_shape(places, places.shape, _some(n, name))
     step = 1.0 / (size_beside(n, float64, places) * d)
     return converted(converted(places, float64) * step, element)
 
@@ -332,14 +340,14 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None) -> Value:
         surface_function("where")(
             surface_function("less")(places * 2, length), places, places - length
         ),
-        length, d, dtype,
+        length, d, dtype, "fftfreq",
     )  # fmt: skip
 
 
 def rfftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None) -> Value:
     """The frequencies of the results of ``rfft``, which are not negative; as ``fftfreq``."""
     length = _length(n, 0, "rfftfreq")
-    return _frequencies(arange(half_of(length)), length, d, dtype)
+    return _frequencies(arange(half_of(length)), length, d, dtype, "rfftfreq")
 
 
 def _rolled(x: Any, axes: Axes, shift: Callable[[Dim], Dim]) -> Value:

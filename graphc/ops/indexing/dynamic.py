@@ -137,13 +137,15 @@ def _moved(start: Value, length: Dim, size: Dim) -> Value:
 # --- what users call -----------------------------------------------------------------------------
 
 
-def _starts_of(name: str, starts: Any, value: Value) -> list[Value]:
-    """A scalar for each axis.
+def _starts_of(name: str, starts: Any, value: Value) -> tuple[list[Value], Guards]:
+    """A scalar for each axis, and what is left to check of how many there are: what is made
+    without the starts needs it, too.
 
     Raises:
         ShapeError: for another number of them.
         DTypeError: for what is no integer.
     """
+    guards: Guards = ()
     if isinstance(starts, (Value, np.ndarray)):
         given = as_value(starts, value)
         if given.ndim != 1:
@@ -164,7 +166,7 @@ def _starts_of(name: str, starts: Any, value: Value) -> list[Value]:
                 where=caller(),
                 hint=_EACH,
             )
-    return [_start_of(name, item, value) for item in items]
+    return [_start_of(name, item, value) for item in items], guards
 
 
 def _start_of(name: str, start: Any, value: Value) -> Value:
@@ -205,14 +207,14 @@ def dynamic_slice(x: Any, start_indices: Any, slice_sizes: Any) -> Value:
         ShapeError: for a window that is larger than ``x``; at run time where that is unknown.
     """
     value, sizes = as_value(x), dims_of(slice_sizes)
-    starts = _starts_of("dynamic_slice", start_indices, value)
+    starts, counted = _starts_of("dynamic_slice", start_indices, value)
     if len(sizes) != value.ndim:
         raise ShapeError(
             f"dynamic_slice of a tensor of rank {value.ndim} to {show(sizes)}", where=caller()
         )
-    guards, axes = _fits("dynamic_slice", value, sizes), _free(value, sizes)
+    guards, axes = counted + _fits("dynamic_slice", value, sizes), _free(value, sizes)
     if not axes:
-        return value
+        return with_shape(value, value.shape, guards)
     chosen = [starts[axis] for axis in axes]
     attrs = {"sizes": sizes, "axes": tuple(axes), **guarded(guards)}
     return apply(dynamic_slice_op, value, *chosen, **attrs)
@@ -230,14 +232,14 @@ def dynamic_update_slice(x: Any, update: Any, start_indices: Any) -> Value:
     """
     value = as_value(x, update if isinstance(update, Value) else None)
     window = as_update(update, value)
-    starts = _starts_of("dynamic_update_slice", start_indices, value)
+    starts, counted = _starts_of("dynamic_update_slice", start_indices, value)
     if window.ndim != value.ndim:
         raise ShapeError(
             f"dynamic_update_slice of {show(value.shape)} by {show(window.shape)}: the ranks "
             "differ",
             where=caller(),
         )
-    guards = _fits("dynamic_update_slice", value, window.shape)
+    guards = counted + _fits("dynamic_update_slice", value, window.shape)
     at = {axis: starts[axis] for axis in _free(value, window.shape)}
     return _written(value, window, at, guards)
 

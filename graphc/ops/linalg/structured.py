@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
+from graphc.ir.dims.expressions import dim_max
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.creation import arange, zeros
-from graphc.ops.guards import show
+from graphc.ops.guards import show, unproved
 from graphc.ops.indexing.picking import take
 from graphc.ops.linalg.factoring import cholesky
 from graphc.ops.linalg.matrices import matrices, product
@@ -21,7 +22,7 @@ from graphc.ops.linalg.systems import solve_triangular
 from graphc.ops.move.joining import concatenate
 from graphc.ops.move.parts import flip
 from graphc.ops.move.rolling import matrix_transpose
-from graphc.ops.move.shape import expand_dims, reshape
+from graphc.ops.move.shape import expand_dims, reshape, with_shape
 from graphc.ops.move.triangles import eye
 from graphc.ops.pointwise.logic import equal, where
 
@@ -85,10 +86,11 @@ def companion(a: Any) -> Value:
     """
     coefficients = _rows(a, "companion")
     count = coefficients.shape[-1]
-    if isinstance(count, int) and count < 2:
-        raise ShapeError(
-            f"companion of {count} coefficients", where=caller(), hint="it takes two or more"
-        )
+    few = unproved(
+        [(dim_max(2 - count, 0), 0)], "companion of {} coefficients", count,
+        hint="it takes two or more",
+    )  # fmt: skip
+    coefficients = with_shape(coefficients, coefficients.shape, few)
     first = -coefficients[..., 1:] / coefficients[..., :1]
     size = first.shape[-1]
     is_first = equal(expand_dims(arange(size), -1), 0)

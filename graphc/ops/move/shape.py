@@ -18,6 +18,7 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, compare, equal, product, select
 from graphc.ir.dtypes import ALL, FLOATS, DType, int64
+from graphc.ir.guard import ATTRIBUTE
 from graphc.ir.lowering import Decompose, ElementBuilder, Reshape, Scalar, View
 from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface, surface_function
@@ -63,7 +64,8 @@ def _reshape_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tenso
 def _reshape_transpose(
     cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
 ) -> list[Value | None]:
-    return [with_shape(cotangent, inputs[0].shape)]
+    # what makes the sizes agree one way does so the other way
+    return [with_shape(cotangent, inputs[0].shape, attrs.get(ATTRIBUTE, ()))]
 
 
 reshape_op = register(

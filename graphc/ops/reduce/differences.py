@@ -144,6 +144,17 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         )
     if edge_order not in (1, 2):
         raise ShapeError(f"edge_order={edge_order!r}", where=caller(), hint="it is 1 or 2")
+    # one slope alone needs what all of them need
+    short = [
+        guard
+        for place in places
+        for guard in unproved(
+            [(dim_max(edge_order + 1 - value.shape[place], 0), 0)],
+            f"gradient along axis {place} of {{}}: it takes {edge_order + 1} elements",
+            value.shape,
+        )
+    ]
+    value = with_shape(value, value.shape, tuple(short))
     steps = list(varargs or (1.0,)) * (len(places) if len(varargs) < 2 else 1)
     slopes = [
         _slopes(value, place, step, edge_order)
@@ -154,12 +165,6 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 def _slopes(value: Value, axis: int, step: Any, order: int) -> Value:
     size = value.shape[axis]
-    short = unproved(
-        [(dim_max(order + 1 - size, 0), 0)],
-        f"gradient along axis {axis} of {{}}: it takes {order + 1} elements",
-        value.shape,
-    )
-    value = with_shape(value, value.shape, short)
     distances = as_value(step, value)
     middle = dim_max(size - 2, 0)
     low, center, high = (part(value, axis, start, middle) for start in (0, 1, 2))
