@@ -58,6 +58,14 @@ def whole(given: Any, what: str) -> int:
     raise DTypeError(f"{what} is {shown(given)}", where=caller(), hint="it must be an int")
 
 
+_BESIDE_ALL = 1 << 62
+
+
+def beside_all(place: int) -> int:
+    """The place, or one that is as far beside every tensor and can be added to sizes in 64 bits."""
+    return max(-_BESIDE_ALL, min(place, _BESIDE_ALL))
+
+
 MOST_TIMES = 1000
 """How often something may be done over and over, where each time is an operation of the graph."""
 
@@ -106,4 +114,4 @@ def switch(given: Any, what: str) -> bool:
     raise DTypeError(f"{what} is {shown(given)}", where=caller(), hint="it must be True or False")
 
 
-__all__ = ["is_whole", "items_of", "number", "one_or_more", "switch", "whole"]
+__all__ = ["beside_all", "is_whole", "items_of", "number", "one_or_more", "switch", "whole"]

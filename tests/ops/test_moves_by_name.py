@@ -177,6 +177,30 @@ def test_sizes_of_what_is_created_may_be_dims() -> None:
         np.testing.assert_array_equal(places, np.indices(shape))
 
 
+@pytest.mark.parametrize("far", [2**62, 2**63 - 1, 2**63, 2**64 + 1, 2**70])
+@pytest.mark.parametrize("sizes", [(2, 3), (None, None)])
+def test_diagonals_beside_all_of_a_matrix(far: int, sizes: Any) -> None:
+    """Their numbers need not fit in 64 bits, and the sum with a row's number is no other's."""
+    array = np.arange(1.0, 7.0).reshape(2, 3)
+    with gx.Graph() as graph:
+        x = gx.placeholder(sizes, "float64")
+        fetches = [
+            made
+            for k in (far, -far)
+            for made in (
+                gx.eye(2, 3, k), gx.tri(2, 3, k), gx.tril(x, k), gx.triu(x, k),
+                gx.diagonal(x, k), gx.trace(x, k),
+            )
+        ]  # fmt: skip
+    nothing, none = np.zeros((2, 3)), np.zeros(0)
+    above = [nothing, np.ones((2, 3)), array, nothing, none, 0.0]
+    below = [nothing, nothing, nothing, array, none, 0.0]
+    for got, wanted in zip(
+        gx.Session(graph).run(fetches, {x: array}), above + below, strict=True
+    ):
+        np.testing.assert_array_equal(got, wanted)
+
+
 def test_unstack_gives_slices() -> None:
     array = np.arange(24).reshape(2, 3, 4)
     with gx.Graph() as graph:

@@ -29,12 +29,26 @@ BASIC = [
     (slice(None), 1), (Ellipsis, 1), (0, 1, 1),
     (None, 0, Ellipsis, None), (1, slice(None, None, -3)),
     (slice(None), slice(2, 0, -1), slice(1, 1)), (Ellipsis, slice(None, None, -1), None), (),
+    slice(LARGEST + 1, None, -1), slice(None, -(2**70), -1), slice(-(2**70), 2**70),
+    slice(None, None, 2**64), slice(None, None, -(2**64)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("key", BASIC, ids=str)
 def test_basic(key: Any) -> None:
     agrees(lambda x: x[key], X[key], X)
+
+
+def test_bounds_of_slices_need_not_fit_in_64_bits() -> None:
+    """A kernel computes with them where the length is unknown."""
+    array = np.arange(7.0)
+    keys = [slice(far, None, -1) for far in (LARGEST, LARGEST + 1, 2**64 + 2)]
+    keys += [slice(-(2**64) + 2, 2**64 + 2, 3), slice(None, -(2**64) + 2, -2)]
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float64")
+        parts = [x[key] for key in keys]
+    for got, key in zip(gx.Session(graph).run(parts, {x: array}), keys, strict=True):
+        np.testing.assert_array_equal(got, array[key], err_msg=str(key))
 
 
 def test_slices_of_every_length() -> None:

@@ -18,7 +18,7 @@ from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, dim_max, dim_min,
 from graphc.ir.guard import Data
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
-from graphc.ops.arguments import items_of
+from graphc.ops.arguments import beside_all, is_whole, items_of
 from graphc.ops.convert import PYTHON_SCALARS, as_value, axes_of, axis_of
 from graphc.ops.guards import show, unproved
 from graphc.ops.move.slicing import flipped, padded, part, sliced
@@ -60,8 +60,8 @@ def _slice_part(bound: Any) -> Dim:
         )
     if isinstance(bound, DimExpr):
         return bound
-    if isinstance(bound, (int, np.integer)) and not isinstance(bound, bool):
-        return int(bound)
+    if is_whole(bound):
+        return beside_all(int(bound))
     raise ShapeError(f"slice bound {bound!r} is not an int", where=caller())
 
 

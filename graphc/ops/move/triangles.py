@@ -14,7 +14,7 @@ from graphc.ir.dtypes import DTypeLike, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
-from graphc.ops.arguments import is_whole, switch, whole
+from graphc.ops.arguments import beside_all, is_whole, switch, whole
 from graphc.ops.convert import as_value, axis_of, converted, dim_of, dims_of
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
@@ -25,7 +25,7 @@ from graphc.ops.move.slicing import padded, part
 
 
 def _offset(k: Any) -> Dim:
-    return k if isinstance(k, DimExpr) else whole(k, "the number of a diagonal")
+    return k if isinstance(k, DimExpr) else beside_all(whole(k, "the number of a diagonal"))
 
 
 def _columns_beyond(rows: Dim, columns: Dim, k: Dim, beside: Value | None) -> tuple[Value, Value]:
@@ -126,7 +126,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     first, second = axis_of(axis1, value.ndim), axis_of(axis2, value.ndim)
     if first == second:
         raise ShapeError(f"axis {axis1} and {axis2} are one axis", where=caller())
-    right = whole(offset, "offset")
+    right = beside_all(whole(offset, "offset"))
     down = max(-right, 0)
     right = max(right, 0)
     moved = moveaxis(value, (first, second), (-2, -1))
