@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.base.errors import FeedError
+from graphc.base.errors import FeedError, ShapeError
 from graphc.base.forks import lock
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
@@ -241,7 +241,7 @@ class Program:
 
         Raises:
             ArenaTooLarge: where ``most_bytes`` does not suffice; nothing has run then.
-            ShapeError: where sizes don't fit each other.
+            ShapeError: where sizes don't fit each other, or in 64 bits.
             IndexRangeError: where an index is out of range.
             FeedError: where an array of ``into`` has another shape than its result.
         """
@@ -412,7 +412,14 @@ class Program:
             with self._lock:
                 bound = self._bounds.get(key)
                 if bound is None:
-                    bound = self._bounds[key] = _new_bound(self, binding)
+                    try:
+                        bound = self._bounds[key] = _new_bound(self, binding)
+                    except OverflowError as error:
+                        raise ShapeError(
+                            "these sizes are too large: a number of bytes exceeds 64 bits",
+                            where=caller(),
+                            hint=", ".join(f"{name} is {size}" for name, size in binding.items()),
+                        ) from error
                 kept = [bound, *(other for other in recent if other is not bound)]
                 while len(self._bounds) > 1 and (
                     len(self._bounds) > MAX_BINDINGS or self._idle_bytes() > MAX_IDLE_BYTES

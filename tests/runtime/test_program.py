@@ -160,3 +160,17 @@ def test_a_guard_of_the_plan_may_divide_by_what_is_zero_where_it_asks_nothing() 
         slope = gx.gradients(gx.sum(x * w), x)
     empty = np.zeros((2, 0), np.float32)
     assert gx.Session(graph).run(slope, {x: empty, w: empty}).shape == (2, 0)
+
+
+@pytest.mark.parametrize("times", [2**62, 2**59])
+def test_sizes_that_64_bits_do_not_hold(times: int) -> None:
+    """Of the result, or of its bytes; what is known when the graph is built is refused then."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float64")
+        y = gx.repeat(x, times)
+    session = gx.Session(graph)
+    with pytest.raises(gx.ShapeError, match="these sizes are too large") as caught:
+        session.run(y, {x: [1.0, 2.0, 3.0]})
+    assert caught.value.where is not None
+    assert "is 3" in str(caught.value)
+    assert session.run(y, {x: []}).shape == (0,)
