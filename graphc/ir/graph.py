@@ -254,6 +254,16 @@ class Graph:
                     found.append(node)
         return result
 
+    def leading_to(self, values: Iterable[Value]) -> list[Node]:
+        """The nodes that make these values, in order."""
+        needed = set(values)
+        nodes = []
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                needed.update(node.inputs)
+                nodes.append(node)
+        return nodes[::-1]
+
     def walk(self) -> Iterator[Node]:
         """All nodes, those of regions included, without recursion."""
         stack = [iter(self.nodes)]

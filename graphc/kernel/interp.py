@@ -354,23 +354,30 @@ class _Interpreter:
             self._write(statement.index, np.array(trip, np.int64))
             for carry, array in zip(statement.carries, carried, strict=True):
                 self._write(carry.argument, array)
-            if statement.lasts is not None and not self._agreed(statement.lasts):
+            if statement.lasts is not None and not self._read(statement.lasts).any():
                 break
             self.body(statement, statement.body)
-            carried = [self._read(carry.following) for carry in statement.carries]
+            following = [self._read(carry.following) for carry in statement.carries]
+            if statement.lasts is not None:
+                self._require_kept(self._read(statement.lasts), carried, following)
+            carried = following
         self._frames.pop()
         for carry, array in zip(statement.carries, carried, strict=True):
             self._write(carry.result, array)
 
-    def _agreed(self, var: Var) -> bool:
-        """A bool that is the same on all axes."""
-        array = self._read(var)
-        if array.any() != array.all():
-            raise VerifyError(
-                f"kernel {self._kernel.name!r}: iterations that run side by side differ in whether "
-                "a loop goes on"
-            )
-        return bool(array.any())
+    def _require_kept(
+        self, lasts: Array, before: Sequence[Array], after: Sequence[Array]
+    ) -> None:
+        """Refuses another iteration that changes what is carried where the loop has ended."""
+        if lasts.all():
+            return
+        for one, other in zip(before, after, strict=True):
+            ended, old, new = np.broadcast_arrays(~lasts, one, other)
+            if not np.array_equal(old[ended], new[ended], equal_nan=old.dtype.kind == "f"):
+                raise VerifyError(
+                    f"kernel {self._kernel.name!r}: iterations that run side by side differ in "
+                    "whether a loop goes on, and it changes what it has ended with"
+                )
 
     def _side_by_side(self, statement: Block, start: int, count: int) -> None:
         """Runs iterations on an axis of their own, which stays open."""

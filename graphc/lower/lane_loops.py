@@ -63,14 +63,23 @@ class _Trips:
         counter: the variable that counts them.
         first: the counter before the first trip.
         most: how many trips there are at most.
-        told: what else says whether there is another one.
+        told: what else says whether there is another one: a bool of all lanes, or of each.
+        variable: the place of the variable that it is, if it is one of a lane.
     """
 
-    def __init__(self, loop: WhileLoop) -> None:
-        counter, self.told = loop.limit()
+    def __init__(self, loop: WhileLoop, form: LaneForm) -> None:
+        counter, told = loop.limit()
+        self.told = told if form.goes_on is None else form.goes_on
+        own = enumerate(loop.condition.inputs[: loop.count])
+        self.variable = next((place for place, value in own if value is form.goes_on), None)
         most = loop.size(counter)
         assert counter is not None and most is not None, "the contract says so"
         self.counter, self.first, self.most = counter.place, loop.first_number(counter), most
+
+    @property
+    def is_worked_out(self) -> bool:
+        """Whether something works out if there is another trip."""
+        return self.told is not None and self.variable is None
 
 
 class _Nests:
@@ -89,7 +98,7 @@ class _Nests:
         self.outer = Evaluator(b, region)
         for position, value in enumerate(region.inputs):
             self.outer.buffers[value] = b.buffer(f"x{position}", "in", value.type)
-        self.trips = {node: _Trips(loop) for node, loop in body.loops.items()}
+        self.trips = {node: _Trips(loop, body.forms[node]) for node, loop in body.loops.items()}
         stacks = [
             (node.outputs[place], body.loops[node].start[place], place in form.filled)
             for node, form in body.forms.items()
@@ -336,7 +345,7 @@ class _Lane:
         b, body, results = self.b, self.loop.body, self.loop.node.outputs
         given = self.nests.tapes.keys() | set(wanted)
         stacks = [place for place in self.form.stacks if results[place] in given and not self.alone]
-        going = [] if self.trips.told is None else [self._goes_on(variables, base)]
+        going = [self._goes_on(variables, base)] if self.trips.is_worked_out else []
         inner = self._inside(body)
         for place in stacks:
             self.nests.put(inner, body.inputs[place], results[place], self.place)
@@ -354,8 +363,10 @@ class _Lane:
             rows = [self._row(inner, place) for place in stacks]
             for buffer, where, element in rows:
                 b.store(buffer, where, element)
+            if self.trips.told is not None:
+                own = self.trips.variable
+                scope.lasts = scope.arguments[-1 if own is None else self.carried.index(own)]
             if going:
-                scope.lasts = scope.arguments[-1]
                 after = b.apply("add", trip, b.constant(1, int64))
                 going = [self._goes_on(following, after)]
             scope.following = [*following.values(), *going]
@@ -388,11 +399,11 @@ class _Lane:
 
     def _goes_on(self, variables: Mapping[int, Var], trip: Var) -> Var:
         """What says whether there is a trip of this number."""
-        told = self._inside(self.loop.condition)
-        scalars = {n: var for n, var in variables.items() if not self.loop.start[n].shape}
-        self._know(told, scalars, trip)
-        assert self.trips.told is not None, "a condition ends the loop"
-        return told.at(self.trips.told, ())
+        inside, told = self._inside(self.loop.condition), self.trips.told
+        assert told is not None, "a condition ends the loop"
+        known = {n: v for n, v in variables.items() if told.shape or not self.loop.start[n].shape}
+        self._know(inside, known, trip)
+        return inside.at(told, self.index if told.shape else ())
 
     def _row(self, inner: Evaluator, number: int) -> tuple[Buffer, Var, Var]:
         """Where an element of a stack is written in a trip, and what."""

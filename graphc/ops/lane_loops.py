@@ -8,6 +8,9 @@ its variables in registers, in place of trip after trip over all lanes. Beside t
 * stacks, of which a trip reads and writes rows of the lanes' shape: the results of ``scan``.
 
 What depends on neither lanes nor stacks can be computed at any index, like what a map computes.
+
+Lanes agree on how many trips there are, unless ``graphc.ops.own_trips`` proves that those which
+would stop before others keep what they have.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from graphc.ops.indexing.core import take_op
 from graphc.ops.loops import Row, WhileLoop
 from graphc.ops.move.joining import concatenate_op
 from graphc.ops.move.slicing import pad_op
+from graphc.ops.own_trips import own_condition
 from graphc.ops.source import constant_op
 
 SHAPES = "its variables have different shapes"
@@ -36,6 +40,7 @@ ENDLESS = "nothing but a condition bounds its trips"
 CHECKED = "indices are checked of which lanes may read a part, or each lane others"
 STORED = "it picks elements of what is computed, which would have to be stored"
 TAPE = "rows of a stack are read before all are written"
+COUNTED = "lanes run trips of their own, and something reads how many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,14 @@ class LaneForm:
         shape: what lanes run over.
         stacks: the variables that are stacks, with what writes a row of each.
         filled: those of them of which every row is written and none is read.
+        goes_on: the value of the condition's region that says so of each lane, where lanes run
+            trips of their own.
     """
 
     shape: Shape
     stacks: Mapping[int, Row]
     filled: frozenset[int]
+    goes_on: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,8 @@ class _BodyWalk:
         self.loops: dict[Node, WhileLoop] = {}
         self.forms: dict[Node, LaneForm] = {}
         self.read: set[Value] = set()
+        everything = {value for node in region.nodes for value in node.inputs}
+        self._scalars_read = {v for v in everything.union(region.outputs) if not v.shape}
         # whether all rows of a stack are there, and what is computed of stacks
         self._stacks: dict[Value, bool] = {}
         self._rows: set[Value] = set()
@@ -159,6 +169,8 @@ class _BodyWalk:
             return SHAPES
         if any(value in self._stacks or value in self._rows for value in loop.start):
             return TAPE
+        if form.goes_on is not None and not self._scalars_read.isdisjoint(node.outputs):
+            return COUNTED
         self.loops[node], self.forms[node] = loop, form
         for place, value in enumerate(node.outputs):
             if place in form.stacks:
@@ -172,7 +184,7 @@ def lane_form(loop: WhileLoop) -> LaneForm:
     """The form of a loop of lanes."""
     stacks = _stacks(loop)
     filled = frozenset(place for place, row in stacks.items() if _is_filled(loop, row))
-    return LaneForm(_lanes(loop, stacks), stacks, filled)
+    return LaneForm(_lanes(loop, stacks), stacks, filled, own_condition(loop))
 
 
 def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value]) -> str | None:
@@ -202,22 +214,27 @@ def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value
         found = walk.row(node) if node in written else walk.obstacle(node)
         if found is not None:
             return f"{node.op.name}: {found}"
-    return _condition_obstacle(loop, {*lanes, *tapes})
+    return _condition_obstacle(loop, shape, {*lanes, *tapes})
 
 
-def _condition_obstacle(loop: WhileLoop, differing: Collection[Value]) -> str | None:
-    """Why lanes might differ in whether there is another trip."""
-    condition = loop.condition
-    told = _Walk((), set(), condition.inputs[loop.count :])
+def _condition_obstacle(
+    loop: WhileLoop, shape: Shape, differing: Collection[Value]
+) -> str | None:
+    """Why lanes might differ in whether there is another trip, or can't tell for themselves."""
+    condition, own = loop.condition, own_condition(loop)
+    told = _Walk(() if own is None else shape, set(), condition.inputs[loop.count :])
     outside = dict(zip(condition.inputs[loop.count :], loop.captured, strict=True))
     told.lanes.update(own for own, value in outside.items() if value in differing)
     told.lanes.update(value for value in condition.inputs[: loop.count] if value.shape)
+    if own is not None:
+        found = [told.obstacle(node) for node in condition.leading_to([own])]
+        return next((text for text in found if text is not None), None)
     for node in condition.nodes:
         if not told.lanes.isdisjoint(node.inputs):
             return ALIKE
-        found = told.obstacle(node)
-        if found is not None:
-            return f"{node.op.name}: {found}"
+        text = told.obstacle(node)
+        if text is not None:
+            return f"{node.op.name}: {text}"
     return ALIKE if condition.outputs[0] in told.lanes else None
 
 

@@ -42,7 +42,7 @@ class Region:
         """
         results = list(wanted)
         here = dict(given)
-        for node in _copies(needed_nodes(graph, results), here):
+        for node in _copies(graph.leading_to(results), here):
             self.editor.put(node)
         self.editor.require(graph.guards)
         return [here[value] for value in results]
@@ -104,21 +104,10 @@ def at_places(
     return found
 
 
-def needed_nodes(graph: Graph, wanted: Iterable[Value]) -> list[Node]:
-    """The nodes that make these values, in order."""
-    needed = set(wanted)
-    nodes = []
-    for node in reversed(graph.nodes):
-        if not needed.isdisjoint(node.outputs):
-            needed.update(node.inputs)
-            nodes.append(node)
-    return nodes[::-1]
-
-
 def read_inputs(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
     """What these values depend on, themselves included."""
     values = set(wanted)
-    for node in needed_nodes(graph, values):
+    for node in graph.leading_to(values):
         values.update(node.inputs)
     return values
 

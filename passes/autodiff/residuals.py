@@ -16,7 +16,6 @@ from graphc.base.tuning.fusion import MEMORY
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.fusion_contract import depth
-from passes.autodiff.region_builder import needed_nodes
 
 
 def residuals(body: Graph, grown: Graph, wanted: Sequence[Value]) -> list[Value]:
@@ -27,7 +26,7 @@ def residuals(body: Graph, grown: Graph, wanted: Sequence[Value]) -> list[Value]
         grown: it, with its derivative.
         wanted: what of that is computed on the way back.
     """
-    needed, given = needed_nodes(grown, wanted), set(wanted)
+    needed, given = grown.leading_to(wanted), set(wanted)
     own = set(body.nodes)
     readers: dict[Value, list[Node]] = {}
     for node in needed:

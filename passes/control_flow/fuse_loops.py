@@ -32,7 +32,7 @@ from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.ops.control import while_op
 from graphc.ops.fused import fused_op
-from graphc.ops.lane_loops import LaneForm, lane_form, obstacle
+from graphc.ops.lane_loops import ALIKE, COUNTED, LaneForm, lane_form, obstacle
 from graphc.ops.loops import Producer, WhileLoop
 from graphc.ops.move.shape import broadcast_to_op
 from graphc.ops.pointwise.arithmetic import add_op
@@ -73,16 +73,22 @@ def _fused(
         # passes before may have left nothing of it that is needed
         return (node,) if node.may_fail_within else ()
     form = lane_form(loop)
-    if _repeats_much(loop, form):
-        context.decline(fuse_loops.__name__, node, REPEATED)
+    found = _reason_against(loop, form, read)
+    if found is not None:
+        context.decline(fuse_loops.__name__, node, found)
         return (stays,)
     if not context.decide(fuse_loops.__name__, node):
         return (stays,)
-    trips, most = loop.size(loop.counter()), _most_trips(loop, form)
+    trips, most = _trips(loop, form), _most_trips(loop, form)
     if trips is None or at_hint(trips) > most.expected:
         return *constants, _in_turns(moved, most.dim)
     places = [p for p, v in enumerate(node.outputs) if v in read or p in form.stacks]
     return *constants, _kernel(loop, form, places)
+
+
+def _trips(loop: WhileLoop, form: LaneForm) -> Dim | None:
+    """How many trips there are, or at most, where lanes end by themselves."""
+    return loop.size(loop.counter() if form.goes_on is None else loop.limit()[0])
 
 
 def _counted(node: Node, loop: WhileLoop) -> Node:
@@ -128,6 +134,17 @@ def _work(node: Node) -> int:
         return 1
     primitive = PRIMITIVES.get(node.op.name)
     return FUSION.loop_function * (1 if primitive is None else primitive.weight)
+
+
+def _reason_against(loop: WhileLoop, form: LaneForm, read: Collection[Value]) -> str | None:
+    """Why a loop of lanes had better stay, of whose results these are read."""
+    if form.goes_on is not None:
+        if any(value in read and not value.shape for value in loop.node.outputs):
+            return COUNTED
+        trips = _trips(loop, form)
+        if trips is None or at_hint(trips) > _most_trips(loop, form).expected:
+            return ALIKE
+    return REPEATED if _repeats_much(loop, form) else None
 
 
 def _repeats_much(loop: WhileLoop, form: LaneForm) -> bool:

@@ -5,6 +5,8 @@ A vector loop and its tail are emitted by the same code, so both agree to the bi
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from graphc.codegen.kernels.gather_prefetch import gathered_rows, prefetch_rows
 from graphc.codegen.kernels.lane_values import LinearLanes
 from graphc.codegen.kernels.loads_stores import prefetch_streams
@@ -13,6 +15,8 @@ from graphc.codegen.kernels.nontemporal_stores import start_of_groups, start_of_
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.lanes import any_lane
+from graphc.ir.dtypes import bool_
 from graphc.kernel.analysis.lane_groups import grain
 from graphc.kernel.analysis.uniform import uniform_carries
 from graphc.kernel.ir import Block, Var, walk
@@ -30,31 +34,52 @@ def emit_plain_loop(
     if carries and k.lanes > 1:
         uniform = uniform_carries(statement, lambda var: k.uniform(var) is not None)
     arguments = [carry.argument for carry in carries]
-    lasts = None if statement.lasts is None else arguments.index(statement.lasts)
-    agree = k.lanes == 1 or statement.lasts in uniform
-    assert lasts is None or agree, "lanes agree on how long a loop lasts"
+    words = _words_of_bools(k, statement, uniform)
 
+    def lasts(phis: Sequence[Reg]) -> Reg:
+        """Whether any lane goes on."""
+        told = statement.lasts
+        assert told is not None, "else this is not asked"
+        phi = phis[arguments.index(told)]
+        return any_lane(e, phi if told not in words else phi < 0)
     def carried(argument: Var, value: Var) -> Reg:
         found = k.uniform(value) if argument in uniform else k.spread(value)
         assert found is not None, "what agrees is one register"
-        return found
+        word = words.get(argument)
+        return found if word is None else e.convert("sext", found, word)
 
     initial = [carried(carry.argument, carry.initial) for carry in carries]
     lower, upper = bounds or k.bounds(statement)
     picked = gathered_rows(k, statement)
     k.held = {}
-    with e.loop(lower, upper, 1, initial, lasts=lasts) as loop:
+    going = None if statement.lasts is None else lasts
+    with e.loop(lower, upper, 1, initial, lasts=going) as loop:
         if picked:
             prefetch_rows(k, statement, picked, loop.index, upper)
         k.bind(statement.index, loop.index)
         for argument, register in zip(arguments, loop.carries, strict=True):
-            k.bind(argument, register)
+            k.bind(argument, register < 0 if argument in words else register)
         with k.ranges.iteration(statement, loop.index):
             (k.statements if carries else k.iteration)(statement.body)
         loop.yields = [carried(carry.argument, carry.following) for carry in carries]
     k.held = {}
     for carry, register in zip(carries, loop.results, strict=True):
-        k.bind(carry.result, register)
+        k.bind(carry.result, register < 0 if carry.argument in words else register)
+
+
+def _words_of_bools(
+    k: KernelScope, loop: Block, uniform: Collection[Var]
+) -> dict[Var, str]:
+    """For the bools that lanes carry the integers whose sign they are.
+
+    Without mask registers a bool of a lane is as wide as the numbers that it decides on. LLVM would
+    carry it as a byte, and pack and widen in each iteration.
+    """
+    carried = [carry.argument for carry in loop.carries if carry.argument not in uniform]
+    widest = max((var.dtype.bits for var in carried if var.dtype is not bool_), default=0)
+    if k.lanes == 1 or k.e.module.target.masks or not widest:
+        return {}
+    return {var: f"i{widest}" for var in carried if var.dtype is bool_}
 
 
 @emits(Vector)

@@ -110,13 +110,13 @@ class FunctionEmitter(Instructions):
         step: int = 1,
         carries: Sequence[Reg] = (),
         hint: str = "i",
-        lasts: int | None = None,
+        lasts: Callable[[Sequence[Reg]], Reg] | None = None,
     ) -> Iterator[Loop]:
         """``for i in range(lower, upper, step)``, top-tested.
 
         Inside, ``loop.index`` and ``loop.carries`` are the phis; set ``loop.yields`` to the next
-        values. After the block ``loop.results`` are the final ones. With ``lasts``, the number of a
-        carried bool, the loop ends where that is false, too.
+        values. After the block ``loop.results`` are the final ones. With ``lasts``, the loop ends
+        where that makes a false i1 of the phis, too.
         """
         lower, upper = self.like(lower), self.like(upper)
         header, body, done = self.label("head"), self.label("body"), self.label("done")
@@ -128,7 +128,7 @@ class FunctionEmitter(Instructions):
         phis = [Reg(self, self.fresh("c"), carry.type) for carry in carries]
         inside = index < upper
         if lasts is not None:
-            inside = inside & phis[lasts]
+            inside = inside & lasts(phis)
         self.branch(inside, body, done)
         self.start(body)
         loop = Loop(index, tuple(phis))

@@ -50,7 +50,8 @@ class Loop(Block):
     """``for index < extent``; the extent of a serial loop is a dim.
 
     A serial loop with ``lasts``, a bool that it carries, ends before the first iteration at which
-    that is false.
+    that is false. Of iterations around it that run side by side it ends when it is false for all;
+    those for which it has been false before keep what they carry.
     """
 
     index: Var

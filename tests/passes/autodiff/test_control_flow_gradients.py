@@ -11,7 +11,6 @@ from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.tuning.fusion import MEMORY
-from passes.autodiff.region_builder import needed_nodes
 
 Structure = Any
 RANDOM = np.random.default_rng(16)
@@ -250,7 +249,7 @@ def scatters_in_loops(graph: gx.Graph, fetches: Any) -> list[bool]:
     found = []
     for loop in executable.source.walk():
         for region in loop.regions:
-            for node in needed_nodes(region, region.outputs):
+            for node in region.leading_to(region.outputs):
                 if node.op.name == "scatter_add":
                     maker = region.producers.get(node.inputs[0])
                     found.append(maker is None or maker.op.name in ("add", "scatter_add"))
@@ -293,7 +292,7 @@ def test_rows_that_a_loop_inside_reads_are_added_to_in_place() -> None:
         node
         for loop in source.walk()
         for region in loop.regions
-        for node in needed_nodes(region, region.outputs)
+        for node in region.leading_to(region.outputs)
         if node.op.name == "add" and node.output.shape == (6, 3)
     ]
     assert not sums
