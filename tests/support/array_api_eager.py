@@ -5,7 +5,8 @@
     cd array-api-tests
     PYTHONPATH=GRAPHC:GRAPHC/tests/support ARRAY_API_TESTS_MODULE=array_api_eager \\
         ARRAY_API_TESTS_VERSION=2024.12 \\
-        python -m pytest --disable-deadline --max-examples 3
+        python -m pytest --disable-deadline --max-examples 3 \\
+        --xfails-file=GRAPHC/tests/support/array_api_exceptions.txt
 
 Each call of a function of ``graphc.array_api`` builds a graph over placeholders, runs it in a
 session and wraps what comes out. Role: the suite wants numbers at once, which graphc, being

@@ -128,6 +128,26 @@ def test_an_axis_out_of_range_is_an_index_error() -> None:
             assert isinstance(caught.value, gx.AxisError) and isinstance(caught.value, ValueError)
 
 
+def test_where_numpy_is_not_as_the_standard_has_it_graphc_is_as_numpy() -> None:
+    """The numbers of the tests that ``array_api_exceptions.txt`` lists, with their signs."""
+    one = [np.inf, np.inf, -np.inf, -np.inf, 2.0, -2.0]
+    other = [3.0, -3.0, 3.0, -3.0, -np.inf, np.inf]
+    with np.errstate(invalid="ignore"):
+        quotients = np.floor_divide(one, other)
+    np.testing.assert_array_equal(quotients, [np.nan] * 4 + [-1.0] * 2)
+    x, y = (eager.asarray(numbers, dtype=xp.float64) for numbers in (one, other))
+    for got in (eager.floor_divide(x, y), x // y):
+        np.testing.assert_array_equal(got.array, quotients)
+    x //= y
+    np.testing.assert_array_equal(x.array, quotients)
+    for name, number, signs in (
+        ("expm1", complex(-0.0, 0.0), (True, False)), ("tanh", complex(np.inf, 3), (False, True))
+    ):  # fmt: skip
+        result = getattr(eager, name)(eager.asarray([number], dtype=xp.complex128)).array
+        np.testing.assert_array_equal(result, getattr(np, name)([number]))
+        assert tuple(np.signbit([result.real[0], result.imag[0]])) == signs, name
+
+
 def test_eager_arrays_share_or_copy() -> None:
     x = eager.asarray([1, 2])
     assert eager.asarray(x, copy=False) is x and eager.asarray(x, copy=True) is not x
