@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -44,6 +45,7 @@ def residual(a: Any, x: Any, b: Any) -> float:
     return float(np.abs(a @ x - b).max() / (norm * np.finfo(a.dtype).eps * a.shape[-1] or 1.0))
 
 
+@slow_unless(lambda n, dtype: (dtype == "float32") == (n in (3, 17)))
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_factors_and_solutions_have_small_residuals(n: int, dtype: str) -> None:

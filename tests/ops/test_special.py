@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import host
@@ -100,14 +101,15 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
+@slow_unless(lambda every: every > 1)
+@pytest.mark.parametrize("every", [4, 1])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", EXACT)
-def test_functions_are_as_accurate_as_they_say(name: str, target: str) -> None:
+def test_functions_are_as_accurate_as_they_say(name: str, target: str, every: int) -> None:
     exact, parts = EXACT[name]
     function, bound = getattr(gx.special, name), lookup(name).max_ulp
     x = np.concatenate(parts)
-    if target != "host":
-        x = x[::5]
+    x = x[:: every if target == "host" else 5 * every]
     with mpmath.workdps(40):
         wanted = [exact(mpmath.mpf(float(number))) for number in x]
         errors = units(run(function, x, target=TARGETS[target]), wanted)

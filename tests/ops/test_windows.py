@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -48,6 +49,7 @@ def _margins(padding: Any, sizes: Any, steps: Any) -> Any:
     return margins
 
 
+@slow_unless(lambda padding, unknown: unknown == (padding == "same"))
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize("padding", ["VALID", "same", ((0, 0), (1, 2), (3, 0))], ids=str)
 def test_reductions_of_windows(padding: Any, unknown: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lane_loop_programs import lane_loop
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.tuning import fusion
@@ -59,6 +60,7 @@ def reason(executable: Any) -> str:
     return str(found)
 
 
+@slow_unless(lambda seed, shape: seed % 2 == SHAPES.index(shape) % 2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_loops(seed: int, shape: tuple[int, ...]) -> None:
@@ -257,6 +259,7 @@ INDEXED: dict[str, Indexed] = {
 }
 
 
+@slow_unless(lambda name, trips, lanes: (trips and lanes) or name == next(iter(INDEXED)))
 @pytest.mark.parametrize("lanes", [0, 3])
 @pytest.mark.parametrize("trips", [0, 4])
 @pytest.mark.parametrize("name", INDEXED)

@@ -66,7 +66,10 @@ def test_norms_of_far_rows(
 
 
 @slow_unless(
-    lambda axis, symbolic, scale: scale in (1e30, 1e-300) or (axis is None and not symbolic)
+    lambda axis, symbolic, scale: (
+        (scale in (1e30, 1e-300) and symbolic == (axis in (0, 2, (0, 1))))
+        or (axis is None and not symbolic)
+    )
 )
 @pytest.mark.parametrize(("element", "scale"), FAR)
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), None])
