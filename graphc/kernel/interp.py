@@ -372,8 +372,12 @@ class _Interpreter:
         if lasts.all():
             return
         for one, other in zip(before, after, strict=True):
-            ended, old, new = np.broadcast_arrays(~lasts, one, other)
-            if not np.array_equal(old[ended], new[ended], equal_nan=old.dtype.kind == "f"):
+            ended, *arrays = np.broadcast_arrays(~lasts, one, other)
+            old, new = (array[ended] for array in arrays)
+            bits = f"u{old.dtype.itemsize}"
+            # of narrow floats, too, what is no number differs from itself
+            same = (old.view(bits) == new.view(bits)) | ((old != old) & (new != new))
+            if not same.all():
                 raise VerifyError(
                     f"kernel {self._kernel.name!r}: iterations that run side by side differ in "
                     "whether a loop goes on, and it changes what it has ended with"

@@ -70,8 +70,7 @@ class _Trips:
     def __init__(self, loop: WhileLoop, form: LaneForm) -> None:
         counter, told = loop.limit()
         self.told = told if form.goes_on is None else form.goes_on
-        own = enumerate(loop.condition.inputs[: loop.count])
-        self.variable = next((place for place, value in own if value is form.goes_on), None)
+        self.variable = form.own
         most = loop.size(counter)
         assert counter is not None and most is not None, "the contract says so"
         self.counter, self.first, self.most = counter.place, loop.first_number(counter), most

@@ -53,12 +53,14 @@ class LaneForm:
         filled: those of them of which every row is written and none is read.
         goes_on: the value of the condition's region that says so of each lane, where lanes run
             trips of their own.
+        own: the place of the variable that it is, if it is one; all lanes begin with it true.
     """
 
     shape: Shape
     stacks: Mapping[int, Row]
     filled: frozenset[int]
     goes_on: Value | None = None
+    own: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,10 @@ def lane_form(loop: WhileLoop) -> LaneForm:
     """The form of a loop of lanes."""
     stacks = _stacks(loop)
     filled = frozenset(place for place, row in stacks.items() if _is_filled(loop, row))
-    return LaneForm(_lanes(loop, stacks), stacks, filled, own_condition(loop))
+    goes_on = own_condition(loop)
+    variables = enumerate(loop.condition.inputs[: loop.count])
+    own = next((place for place, value in variables if value is goes_on), None)
+    return LaneForm(_lanes(loop, stacks), stacks, filled, goes_on, own)
 
 
 def _obstacle(loop: WhileLoop, lanes: Collection[Value], tapes: Collection[Value]) -> str | None:

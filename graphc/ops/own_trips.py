@@ -161,7 +161,10 @@ class _Numbers:
         if node.regions:
             return self._number(("alone", value), {*made_of, _BEFORE})
         place = node.outputs.index(value)
-        return self._number((node.op, place, attributes.keys(node.attrs), *operands), made_of)
+        # a constant has one number in all shapes, on which pointwise work alone does not depend
+        shapes = () if node.op.lowering.is_pointwise else tuple([v.shape for v in node.inputs])
+        key = (node.op, place, attributes.keys(node.attrs), shapes, *operands)
+        return self._number(key, made_of)
 
     def _folded(self, node: Node, value: Value, operands: Sequence[int]) -> int | None:
         """The number that the operands decide; None if they don't."""
@@ -193,7 +196,7 @@ class _Numbers:
         return other if one == neutral else one if other == neutral else None
 
     def _constant(self, array: Array) -> int:
-        number = self._number(("constant", array.dtype.str, array.tobytes()), ())
+        number = self._number(("constant", array.dtype.name, array.tobytes()), ())
         self._constants.add(number)
         return number
 

@@ -188,7 +188,10 @@ def _kernel(loop: WhileLoop, form: LaneForm, places: Sequence[int]) -> Node:
     for place, value in enumerate(node.inputs):
         if place in form.filled:
             # no row of it is read
-            inputs.append(body.zeros(value.type))
+            inputs.append(body.everywhere(0, value.type))
+        elif place == form.own:
+            # that all lanes begin is to be seen here as well
+            inputs.append(body.everywhere(1, value.type))
         elif place not in form.stacks:
             inputs.append(body.cheap(value))
         else:
@@ -235,12 +238,13 @@ class LoopBody:
             return self.copied(node, ())[0]
         return self.read(value)
 
-    def zeros(self, type_: TensorType) -> Value:
-        """An array of zeros, which need not be made."""
-        zero = _constant(np.zeros((), type_.dtype.numpy), type_.with_shape(()))
+    def everywhere(self, number: int, type_: TensorType) -> Value:
+        """An array of one number, which need not be made."""
+        made = np.full((), number, type_.dtype.numpy)
+        element = _constant(made, type_.with_shape(()))
         whole = Value(type_)
         attrs = {"shape": type_.shape}
-        self.nodes += [zero, Node(broadcast_to_op, zero.outputs, attrs, (whole,))]
+        self.nodes += [element, Node(broadcast_to_op, element.outputs, attrs, (whole,))]
         return whole
 
     def copied(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import assert_same_bits
+from own_trip_programs import own_trip_loop
 from slow_parameters import slow_unless
-from test_fuse_loops import kernels, loops, reason, run_both
+from test_fuse_loops import OFF, kernels, loops, reason, run_both
 
 import graphc as gx
 from graphc.base.errors import VerifyError
-from graphc.ir.dtypes import bool_, float64
+from graphc.ir.dtypes import DType, bfloat16, bool_, float32, float64
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.interp import run_kernel
@@ -177,25 +179,93 @@ def test_what_is_not_counted_is_one_launch() -> None:
     assert not loops(run_both(fetches, {x: np.abs(points((19,), "float64"))}))
 
 
-def test_a_kernel_may_not_change_a_lane_that_is_done() -> None:
+BEGINNING: dict[str, tuple[tuple[int, ...], Callable[[], Any]]] = {
+    "an array": ((19,), lambda: np.ones(19, "bool")),
+    "an array of one": ((1,), lambda: np.ones(1, "bool")),
+    "rows of an array": ((3, 5), lambda: gx.broadcast_to(np.ones(5, "bool"), (3, 5))),
+    "a column": ((3, 5), lambda: gx.broadcast_to(np.ones((3, 1), "bool"), (3, 5))),
+    "another shape": ((19,), lambda: gx.ones((19, 1), "bool").reshape((19,))),
+}
+
+
+@pytest.mark.parametrize("name", BEGINNING)
+def test_all_lanes_begin_however_that_is_spelled(name: str) -> None:
+    shape, start = BEGINNING[name]
+    with gx.Graph():
+        x = gx.placeholder(shape, "float64")
+
+        def step(i: Any, value: Any, goes: Any) -> Any:
+            value = gx.where(goes, value * 0.7, value)
+            return i + 1, value, value > 0.1
+
+        found = gx.while_loop(
+            lambda i, value, goes: gx.logical_and(i < TRIPS, gx.any(goes)), step, (0, x, start())
+        )
+    assert not loops(run_both(found[1:], {x: np.abs(points(shape, "float64"))}))
+
+
+def test_equal_numbers_in_pieces_of_other_sizes_are_other_limits() -> None:
+    with gx.Graph():
+        a, b = gx.placeholder(("m",), "float64"), gx.placeholder(("n",), "float64")
+
+        def limits(*sizes: Any) -> gx.Value:
+            return gx.concatenate([gx.zeros(sizes[0], "float64"), gx.ones(sizes[1], "float64")])
+
+        found = gx.while_loop(
+            lambda i, x: gx.logical_and(i < TRIPS, gx.any(x > limits(a.shape, b.shape))),
+            lambda i, x: (i + 1, gx.where(x > limits(b.shape, a.shape), x * 0.9, x)),
+            (0, gx.concatenate([a, b])),
+        )
+    values = np.linspace(0.1, 0.9, 60)
+    executable = run_both(found[1:], {a: values[:20], b: values[20:]})
+    assert reason(executable) == ALIKE
+
+
+def _check_random(seed: int, **options: Any) -> bool:
+    """Whether lanes of a random program run trips of their own, whose bits are as they were."""
+    shapes = [(1,), (5,), (64,), (67,), (3, 5), (0,), (2, 0), (130,), (9, 33)]
+    program = own_trip_loop(np.random.default_rng(seed), shapes[seed % len(shapes)])
+    with gx.Session(program.fetches[0].graph, options=OFF) as session:
+        expected = session.run(program.fetches, program.feeds)
+    with gx.Session(program.fetches[0].graph, options=gx.Options(**options)) as session:
+        executable = session.compile(program.fetches)
+        found = session.run(program.fetches, program.feeds)
+    for one, other in zip(found, expected, strict=True):
+        assert_same_bits(one, other, program.fault)
+    return " while %" in executable.kernel_ir()
+
+
+def test_random_loops_with_any() -> None:
+    assert sum(_check_random(seed, threads=1 + seed % 2) for seed in range(8)) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8, 200))
+def test_many_random_loops_with_any(seed: int) -> None:
+    _check_random(seed, threads=1 + seed % 2, optimize=2 * (seed % 3 > 0))
+
+
+@pytest.mark.parametrize("dtype", [float64, bfloat16], ids=str)
+def test_a_kernel_may_not_change_a_lane_that_is_done(dtype: DType) -> None:
     def kernel(keeps: bool) -> Any:
         b = KernelBuilder("halves")
-        x = b.buffer("x", "in", TensorType(float64, (4,)))
-        y = b.buffer("y", "out", TensorType(float64, (4,)))
-        least, half = b.constant(1.0, float64), b.constant(0.5, float64)
+        x = b.buffer("x", "in", TensorType(dtype, (4,)))
+        y = b.buffer("y", "out", TensorType(dtype, (4,)))
+        wide = float32 if dtype is bfloat16 else dtype
+        least, half = b.constant(1.0, wide), b.constant(0.5, wide)
         with b.loop(4, "vector") as lane:
             start = (b.load(x, lane.index), b.constant(True, bool_))
             with b.loop(9, "serial", start) as trip:
                 value, lasts = trip.arguments
-                moved = b.apply("multiply", value, half)
+                moved = b.cast(b.apply("multiply", b.cast(value, wide), half), dtype)
                 moved = b.apply("select", lasts, moved, value) if keeps else moved
                 trip.lasts = lasts
-                trip.following = (moved, b.apply("greater", moved, least))
+                trip.following = (moved, b.apply("greater", b.cast(moved, wide), least))
             b.store(y, lane.index, trip.results[0])
         return b.finish()
 
-    values, found = np.array([1.5, 3, 40, np.nan]), np.zeros(4)
+    values, found = np.array([1.5, 3, 40, np.nan]).astype(dtype.numpy), np.zeros(4, dtype.numpy)
     run_kernel(kernel(True), [values, found], {})
-    np.testing.assert_array_equal(found, [0.75, 0.75, 0.625, np.nan])
+    np.testing.assert_array_equal(found.astype("float64"), [0.75, 0.75, 0.625, np.nan])
     with pytest.raises(VerifyError, match="it changes what it has ended with"):
         run_kernel(kernel(False), [values, found], {})
