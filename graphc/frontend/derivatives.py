@@ -22,6 +22,7 @@ from graphc.frontend.structure import filled, leaves, leaves_like, rebuild
 from graphc.ir.builder import builder_for, building
 from graphc.ir.dims.expressions import at_hint
 from graphc.ir.dtypes import int64
+from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted
@@ -107,11 +108,21 @@ def jacobian(y: Any, xs: Any, mode: Mode | None = None, sparsity: Any = None) ->
     if sparsity is not None:
         patterns = leaves_like(xs, sparsity, "the sparsity of jacobian is")
         pairs = zip(given, patterns, strict=True)
-        return filled(xs, [_coloured(value, x, pattern, mode) for x, pattern in pairs])
+        return _relying(filled(xs, [_coloured(value, x, own, mode) for x, own in pairs]), value)
     columns = sum(at_hint(x.size) for x in given)
     if mode == "forward" or (mode is None and columns < at_hint(value.size)):
-        return rebuild(xs, lambda x: _by_columns(value, x))
-    return _by_rows(value, xs)
+        return _relying(rebuild(xs, lambda x: _by_columns(value, x)), value)
+    return _relying(_by_rows(value, xs), value)
+
+
+def _relying(made: Any, y: Value) -> Any:
+    """What is made of y, which does not exist where y has no value since sizes don't fit: not even
+    without a row, so that no gradient is computed."""
+    for value in leaves(made):
+        owner: Recorder | None = value.graph
+        if owner is not None:
+            owner.rely(value, [y])
+    return made
 
 
 def hessian(y: Any, xs: Any) -> Any:

@@ -16,6 +16,7 @@ from graphc.frontend.structure import filled, leaves, rebuild
 from graphc.ir.builder import builder_for, building
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import bool_
+from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
@@ -263,6 +264,12 @@ def associative_scan(
         return [_in_turn(*both) for both in zip(even, odd, axes, strict=True)]
 
     found = running(values)
+    if len(found) > 1 and next(iter(sizes)) > 1:
+        # one of them alone, too, is of a scan that there is
+        for value in found:
+            owner: Recorder | None = value.graph
+            if owner is not None:
+                owner.rely(value, found)
     if backwards:
         found = [flip(value, place) for value, place in zip(found, axes, strict=True)]
     return filled(elems, found)

@@ -16,6 +16,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, dim_max
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
@@ -27,6 +28,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole
 from graphc.ops.convert import as_value, converted, dims_of, in_dtype, size_beside
+from graphc.ops.move.shape import reshape_op
 from graphc.ops.source import built_beside
 
 _NUMBERS = tuple(element for element in ALL if element is not bool_)
@@ -123,8 +125,14 @@ def full_like(x: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
     filled = in_dtype(value, element, like)
     result: Value = surface_function("broadcast_to")(filled, like.shape)
     owner: Recorder | None = result.graph
-    if owner is not None and result is not filled:
-        owner.rely(result, [like])
+    if owner is None:
+        return result
+    if result is filled:
+        # the number as it was given, which says nothing of x
+        if not owner.may_be_missing(like):
+            return result
+        result = apply(reshape_op, filled, shape=filled.shape)
+    owner.rely(result, [like])
     return result
 
 

@@ -95,7 +95,7 @@ def test_partitions_and_several_keys() -> None:
             gx.partition(value, 2, None), gx.lexsort(key), gx.lexsort([key[0], key[2]], axis=0),
         ]  # fmt: skip
         with pytest.raises(gx.ShapeError, match="kth 3 of an axis of 3"):
-            gx.partition(key, 3, axis=0)
+            gx.partition(gx.ones((3, 2)), 3, axis=0)
         with pytest.raises(gx.ShapeError, match="no keys"):
             gx.lexsort([])
         with pytest.raises(gx.ShapeError, match="method is 'best'"):

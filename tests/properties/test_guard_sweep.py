@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 from guard_arrays import GuardedArray, guarded
 from guard_calls import CALLS, MADE_BY_PASSES, NO_OPERANDS, OTHER_THINGS
-from guard_programs import CARRIERS, CORES, WRAPPERS, draw, feeds
+from guard_programs import CARRIERS, CORES, WRAPPERS, draw, feeds, unknown
 from guard_sweep import RUNS, Report, sweep
 from slow_parameters import slow_unless
 from tools import SUPPORT
 
 import graphc as gx
+from graphc.compiling.extraction import extract
 from graphc.frontend.structure import leaves
+from graphc.ir.guard import Guard
 from graphc.ir.lowering import Structural
 from graphc.ir.op import all_ops
 from graphc.ir.surface import other_names, surface_names
@@ -77,6 +79,43 @@ def test_programs_are_of_every_kind() -> None:
     assert {program.level for program in programs} == {0, 1, 2, 3}
     assert {program.edge for program in programs} == {"begin", "end"}
     assert str(feeds(programs[0], 1)) == str(feeds(draw(0), 1))
+
+
+def _holds(guard: Guard, sizes: dict[str, int]) -> bool:
+    try:
+        return guard.failure(sizes) is None
+    except ZeroDivisionError:
+        return False
+
+
+def test_each_result_alone_needs_what_all_need() -> None:
+    """Over known sizes a call is refused as a whole: none of its results may do with less."""
+    rng = np.random.default_rng(3)
+    compared = 0
+    for call in CALLS:
+        with gx.Graph() as graph:
+            axes = unknown(call, "forward", "plain", "call").operands
+            operands = [gx.placeholder((None,) * len(o.axes), o.dtype) for o in axes]
+            results = [*leaves(call.function(*operands))]
+        if len(results) < 2:
+            continue
+        given = frozenset(operands)
+        of_all, *of_each = (
+            extract(graph, fetches, (), given).graph.guards
+            for fetches in (results, *([result] for result in results))
+        )
+        names = sorted({str(symbol) for guard in of_all for symbol in guard.symbols})
+        for _ in range(40 if names else 0):
+            drawn = rng.choice((0, 1, 2, 2, 3, 3, 4, 5, 6, 8), len(names))
+            if rng.random() < 0.5:
+                drawn[rng.integers(2, size=len(names)) > 0] = drawn[0]
+            sizes = dict(zip(names, map(int, drawn), strict=True))
+            fit = all(_holds(guard, sizes) for guard in of_all)
+            for place, guards in enumerate(of_each):
+                alone = all(_holds(guard, sizes) for guard in guards)
+                assert alone == fit, f"result {place} of {call} for {sizes}"
+                compared += 1
+    assert compared > 5000
 
 
 @pytest.mark.parametrize(("edge", "index"), [("end", 6), ("begin", -1)])

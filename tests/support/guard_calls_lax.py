@@ -17,10 +17,10 @@ def _still(function: Any) -> Any:
 
 call("fori_loop", "ab ab|ab b", _still(lambda x, y: gx.fori_loop(0, 3, lambda i, t: t + y, x + y)))
 call("scan", "ab b|ab .", _still(lambda x, y: gx.scan(lambda c, r: (c + r, c * r), 0 * (x[0] + y), x)[1]))  # noqa: E501
-call("map", "ab b|ab .", lambda x, y: _still(lambda x, y: gx.map(lambda row: row * y, x))(x, y) + gx.sum(x) + gx.sum(y))  # noqa: E501
+call("map", "ab b|ab .", lambda x, y: _still(lambda x, y: gx.map(lambda row: row * y, x))(x, y) + gx.sum(x[0] + y))  # noqa: E501
 call("switch", "i:. ab b", _still(lambda n, x, y: gx.switch(n, [lambda x, y: x + y, lambda x, y: x * y], x, y)))  # noqa: E501
 call("case", "ab b", _still(lambda x, y: gx.case([gx.sum(x) > 0, gx.sum(y) > 0], [gx.add, gx.multiply], x, y, default=lambda x, y: x - y)))  # noqa: E501
-call("associative_scan", "4a 4a", lambda x, y: gx.associative_scan(lambda p, q: (p[0] * q[0], p[1] + q[1]), (x[:4].reshape((4, -1)), y[:4].reshape((4, -1)))))  # noqa: E501
+call("associative_scan", "4a 4a", lambda x, y: gx.associative_scan(lambda p, q: (p[0] * q[0] - p[1] * q[1], p[0] * q[1] + p[1] * q[0]), (x[:4].reshape((4, -1)), y[:4].reshape((4, -1)))))  # noqa: E501
 call("sliding_window_view", "ab", lambda x: gx.sliding_window_view(x, (2, 3)), lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 3)))  # noqa: E501
 call("reduce_window", "ab", lambda x: gx.reduce_window(x, 0, gx.add, (2, 2), (1, 2)))
 call("bitcast_convert_type", "ab|a2", lambda x: gx.bitcast_convert_type(gx.bitcast_convert_type(x, "int32"), "float64"))  # noqa: E501

@@ -196,6 +196,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
     message = "lstsq of {} and {}"
     guards = unproved([(left.shape[0], right.shape[0])], message, left.shape, right.shape)
     if guards:
+        # the rank and the singular values, too, are of systems that there are
+        left = with_shape(left, left.shape, guards)
         right = with_shape(right, (left.shape[0], *right.shape[1:]), guards)
     x = matmul(_inverse(left, rcond), right)
     rest = matmul(left, x) - right

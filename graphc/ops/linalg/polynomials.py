@@ -6,7 +6,7 @@ from typing import Any
 
 from graphc.base.errors import ConcreteValueError, ShapeError
 from graphc.base.source import caller
-from graphc.ir.dims.expressions import Dim, dim_max, less_equal
+from graphc.ir.dims.expressions import Dim, dim_max, dim_min, less_equal, select
 from graphc.ir.dtypes import bool_, int64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
@@ -21,6 +21,7 @@ from graphc.ops.move.joining import concatenate
 from graphc.ops.move.parts import flip
 from graphc.ops.move.shape import ravel, with_shape
 from graphc.ops.move.slicing import padded, part
+from graphc.ops.pointwise.logic import less, where
 from graphc.ops.reduce.axes import any_, sum_
 
 MOST_UNROLLED = 64
@@ -29,16 +30,20 @@ MOST_UNROLLED = 64
 # --- sequences -----------------------------------------------------------------------------------
 
 
-def _windows(long: Value, short: Value, mode: str, name: str) -> Value:
+def _windows(long: Value, short: Value, mode: str, name: str, swapped: Dim) -> Value:
     """The products of a vector with the parts of a longer one, each summed.
 
-    ``mode`` says how far parts reach beyond the longer one, where there are zeros.
+    ``mode`` says how far parts reach beyond the longer one, where there are zeros. Which one is
+    longer only a run may tell: where it is the second, mode "same" begins ``swapped`` places
+    before the first.
     """
     count, size = long.shape[0], short.shape[0]
+    more = dim_max(size - count, 0)
+    before = select("lt", count, size, swapped, size // 2)
     margins: dict[str, tuple[Dim, Dim]] = {
         "full": (size - 1, size - 1),
-        "same": (size // 2, size - 1 - size // 2),
-        "valid": (0, 0),
+        "same": (before, size - 1 - before + more),
+        "valid": (more, more),
     }
     if mode not in margins:
         known = ", ".join(margins)
@@ -46,7 +51,7 @@ def _windows(long: Value, short: Value, mode: str, name: str) -> Value:
     before, after = margins[mode]
     wide = padded(long, (before,), (after,))
     length = count + before + after - size + 1
-    if isinstance(size, int) and 0 < size <= MOST_UNROLLED:
+    if isinstance(size, int) and _is_unrolled(size):
         return _unrolled(wide, short, size, length)
     places = iota_beside((size, 1), 0, int64, long) + iota_beside((1, length), 1, int64, long)
     terms = take(wide, places, 0) * with_shape(short, (size, 1), ())
@@ -92,18 +97,22 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Value:
     """The convolution of two vectors: out[k] is the sum of a[i] * v[k - i].
 
     Args:
-        a: a vector of n elements, at least as many as v where that is not known.
+        a: a vector of n elements.
         v: a vector of m elements.
-        mode: "full" gives n + m - 1 elements, "same" the n in the middle, "valid" those n - m + 1
-            that miss no term.
+        mode: "full" gives n + m - 1 elements, "same" the max(n, m) in the middle, "valid" those
+            abs(n - m) + 1 that miss no term.
 
     Raises:
         ShapeError: for other modes, for matrices and for empty vectors.
     """
     left, right = _vectors(a, v, "convolve")
-    if less_equal(right.shape[0], left.shape[0]) is False:
+    is_longer = less_equal(right.shape[0], left.shape[0])
+    if is_longer is False or (is_longer is None and _is_unrolled(left.shape[0])):
         left, right = right, left
-    return _windows(_not_shorter(left, right, "convolve"), flip(right), mode, "convolve")
+    if is_longer is None and not _is_unrolled(right.shape[0]):
+        left, right = _by_length(left, right)
+    count, size = left.shape[0], right.shape[0]
+    return _windows(left, flip(right), mode, "convolve", size - 1 - (count - 1) // 2)
 
 
 @surface
@@ -113,17 +122,35 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Value:
     Arguments are those of ``convolve``; "full" begins with the shift of 1 - m.
     """
     left, right = _vectors(a, v, "correlate")
-    if less_equal(right.shape[0], left.shape[0]) is False:
+    count, size = left.shape[0], right.shape[0]
+    is_longer = less_equal(size, count)
+    if is_longer is False:
         # the shifts are those of the other one, from the last to the first
-        return flip(_windows(right, left, mode, "correlate"))
-    return _windows(_not_shorter(left, right, "correlate"), right, mode, "correlate")
+        return flip(_windows(right, left, mode, "correlate", 0))
+    if is_longer is None and not _is_unrolled(size):
+        made = _windows(*_by_length(left, right), mode, "correlate", 0)
+        return where(_is_shorter(left, right), flip(made), made)
+    return _windows(left, right, mode, "correlate", size - 1 - count // 2)
 
 
-def _not_shorter(long: Value, short: Value, name: str) -> Value:
-    missing = dim_max(short.shape[0] - long.shape[0], 0)
-    message = f"{name} of {{}} and {{}}: the longer vector comes first where a run tells sizes"
-    guards = unproved([(missing, 0)], message, long.shape, short.shape)
-    return with_shape(long, long.shape, guards)
+def _is_unrolled(size: Dim) -> bool:
+    return isinstance(size, int) and 0 < size <= MOST_UNROLLED
+
+
+def _is_shorter(one: Value, other: Value) -> Value:
+    sizes = [size_beside(value.shape[0], int64, value) for value in (one, other)]
+    return less(*sizes)
+
+
+def _by_length(one: Value, other: Value) -> tuple[Value, Value]:
+    """Two vectors, the longer one first, as only a run tells: the table of products has a row for
+    each element of the shorter one."""
+    sizes = one.shape[0], other.shape[0]
+    most, least = dim_max(*sizes), dim_min(*sizes)
+    ends = [with_shape(padded(v, (0,), (most - v.shape[0],)), (most,), ()) for v in (one, other)]
+    fronts = [part(v, 0, 0, least) for v in (one, other)]
+    is_shorter = _is_shorter(one, other)
+    return where(is_shorter, *ends[::-1]), where(is_shorter, *fronts)
 
 
 # --- polynomials ---------------------------------------------------------------------------------
@@ -265,14 +292,23 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
         m: how many times.
         k: what each integral is at 0, the first one first: a number for all, or one for each;
             0 unless given.
+
+    Raises:
+        ShapeError: for fewer constants than there are integrals; at run time where only that
+            tells.
     """
     value, times = ravel(as_value(p)), repetitions(m, "m of polyint")
     value = value * 1.0
     constants = ravel(converted(as_value(0.0 if k is None else k, value), value.dtype))
+    known = constants.shape[0]
+    missing = select("eq", known, 1, 0, dim_max(times - known, 0))
+    message = f"polyint: {times} times with constants {{}}"
+    guards = unproved([(missing, 0)], message, constants.shape, hint="give one, or one for each")
+    constants = with_shape(constants, constants.shape, guards)
     for number in range(times):
         count = value.shape[0]
         powers = size_beside(count, value.dtype, value) - iota_beside((count,), 0, int64, value)
-        start = 0 if constants.shape[0] == 1 else number
+        start = select("eq", known, 1, 0, number)
         value = concatenate([value / powers, part(constants, 0, start, 1)])
     return value
 

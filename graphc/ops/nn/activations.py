@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphc.base.errors import ShapeError
-from graphc.base.source import caller
 from graphc.ir.dims.expressions import product
 from graphc.ir.value import Value
 from graphc.ops.arguments import number
 from graphc.ops.convert import axes_of, axis_of, size_beside
 from graphc.ops.declare import float_operand, like
-from graphc.ops.guards import show
+from graphc.ops.guards import unproved
 from graphc.ops.move.parts import split
+from graphc.ops.move.shape import with_shape
 from graphc.ops.nn.layers import softplus
 from graphc.ops.pointwise.arithmetic import rsqrt, sqrt
 from graphc.ops.pointwise.logic import where
@@ -52,16 +51,16 @@ def glu(x: Any, axis: int = -1) -> Value:
     """The first half along an axis times the sigmoid of the second.
 
     Raises:
-        ShapeError: for an axis of an odd size, or of one that is not known.
+        ShapeError: for an axis of an odd size; at run time where that is unknown.
     """
     value = float_operand(x)
-    size = value.shape[axis_of(axis, value.ndim)]
-    if not isinstance(size, int) or size % 2:
-        raise ShapeError(
-            f"glu of {show(value.shape)} along axis {axis}",
-            where=caller(),
-            hint="the axis has two halves, so its size is known and even",
-        )
+    guards = unproved(
+        [(value.shape[axis_of(axis, value.ndim)] % 2, 0)],
+        f"glu of {{}} along axis {axis}",
+        value.shape,
+        hint="the axis has two halves, so its size is even",
+    )
+    value = with_shape(value, value.shape, guards)
     first, second = split(value, 2, axis)
     result: Value = first * sigmoid(second)
     return result

@@ -15,7 +15,7 @@ from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, number, repetitions
 from graphc.ops.convert import as_float, as_value, axes_of, axis_of, converted
 from graphc.ops.declare import like
-from graphc.ops.guards import unproved
+from graphc.ops.guards import Guards, show, unproved
 from graphc.ops.move.joining import concatenate
 from graphc.ops.move.shape import broadcast_to, ravel, with_shape
 from graphc.ops.move.slicing import part
@@ -154,8 +154,11 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
             value.shape,
         )
     ]
+    given = [as_value(step, value) for step in varargs or (1.0,)]
+    steps = given * (len(places) if len(given) < 2 else 1)
+    for place, step in zip(places, steps, strict=True):
+        short += _as_many(value, place, step)
     value = with_shape(value, value.shape, tuple(short))
-    steps = list(varargs or (1.0,)) * (len(places) if len(varargs) < 2 else 1)
     slopes = [
         _slopes(value, place, step, edge_order)
         for place, step in zip(places, steps, strict=True)
@@ -163,9 +166,24 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
-def _slopes(value: Value, axis: int, step: Any, order: int) -> Value:
+def _as_many(value: Value, axis: int, distances: Value) -> Guards:
+    """What is left to check of where values are along an axis: a place for each.
+
+    Raises:
+        ShapeError: for more axes than one, and where the number is known to be another one.
+    """
+    if distances.ndim > 1:
+        raise ShapeError(
+            f"gradient of {show(value.shape)} at {show(distances.shape)}",
+            where=caller(),
+            hint="distances along an axis are one number, or a vector",
+        )
+    pairs = [(count, value.shape[axis]) for count in distances.shape]
+    return unproved(pairs, "gradient of {} at {}", value.shape, distances.shape)
+
+
+def _slopes(value: Value, axis: int, distances: Value, order: int) -> Value:
     size = value.shape[axis]
-    distances = as_value(step, value)
     middle = dim_max(size - 2, 0)
     low, center, high = (part(value, axis, start, middle) for start in (0, 1, 2))
     if distances.ndim == 0:
@@ -175,9 +193,8 @@ def _slopes(value: Value, axis: int, step: Any, order: int) -> Value:
         ends = [(gap, gap), (gap, gap)]
     else:
         shape = (1,) * axis + (size - 1,) + (1,) * (value.ndim - axis - 1)
-        gaps = with_shape(diff(converted(distances, value.dtype)), shape, unproved(
-            [(distances.shape[0], size)], "gradient of {} at {}", value.shape, distances.shape
-        ))  # fmt: skip
+        guards = _as_many(value, axis, distances)
+        gaps = with_shape(diff(converted(distances, value.dtype)), shape, guards)
         before, after = part(gaps, axis, 0, middle), part(gaps, axis, 1, middle)
         below = -after / (before * (before + after))
         above = before / (after * (before + after))

@@ -16,7 +16,7 @@ from graphc.base.tuning.routines import ROUTINES
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim, DimExpr, equal
+from graphc.ir.dims.expressions import Dim, DimExpr, equal, select
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, bool_, float64, int64, promote
 from graphc.ir.lowering import Native
 from graphc.ir.op import Custom, Domain, Flat, OpDef, register
@@ -25,11 +25,12 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines.searching import BINCOUNT, BINSUM, HISTOGRAM
 from graphc.ops.arguments import is_whole, items_of, switch, whole
-from graphc.ops.convert import as_value, common_shape, converted, in_dtype
+from graphc.ops.convert import as_value, common_shape, converted, in_dtype, size_beside
 from graphc.ops.creation import iota_beside
-from graphc.ops.guards import show
+from graphc.ops.guards import Guards, broadcast_guards, nonempty_pair, show, unproved
 from graphc.ops.indexing.core import taken
-from graphc.ops.move.shape import broadcast_to, ravel, stretched
+from graphc.ops.move.shape import broadcast_to, ravel, stretched, with_shape
+from graphc.ops.move.slicing import padded
 from graphc.ops.sorting.searching import found
 
 BITS = (bool_, *INTEGERS)
@@ -269,17 +270,20 @@ def edges_of(x: Value, bins: Any, range: Any) -> tuple[Value, Value | None, Valu
         edges = as_value(bins, x)
         if edges.ndim != 1:
             raise ShapeError("bins are no number and no vector", where=caller())
-        return edges, None, None
+        some = unproved([nonempty_pair(edges.shape[0])], "a histogram of edges {}", edges.shape)
+        return with_shape(edges, edges.shape, some), None, None
     count = int(bins)
     if count < 1:
         raise ShapeError(f"{count} bins", where=caller(), hint="there must be one at least")
     element = x.dtype if x.dtype.is_float else float64
     if range is None:
-        if x.type.size == 0:
-            low, high = in_dtype(0, element, x), in_dtype(1, element, x)
-        else:
-            least, most = surface_function("min"), surface_function("max")
-            low, high = converted(least(x), element), converted(most(x), element)
+        # without an element they go from 0 to 1
+        missing = select("eq", x.type.size, 0, 1, 0)
+        given = x if missing == 0 else padded(ravel(x), (0,), (missing,))
+        least, most = surface_function("min"), surface_function("max")
+        low, high = converted(least(given), element), converted(most(given), element)
+        if missing != 0:
+            high = high + size_beside(missing, element, x)
     else:
         ends = (range[0], range[1]) if isinstance(range, Value) else items_of(range, "range")
         if len(ends) != 2:
@@ -296,6 +300,18 @@ def edges_of(x: Value, bins: Any, range: Any) -> tuple[Value, Value | None, Valu
     edges = where(iota_beside((count + 1,), 0, int64, x) == count, high, edges)
     edges, low, high = (converted(part, element) for part in (edges, low, high))
     return edges, low, high
+
+
+def weights_of(value: Value, weights: Any) -> tuple[Value, Guards]:
+    """What each element counts, in the shape of the value, and what is left to check of that.
+
+    Raises:
+        ShapeError: for weights that are known not to broadcast.
+    """
+    given = as_value(weights, value)
+    message = "cannot broadcast {} to {}"
+    guards = broadcast_guards([given.shape], value.shape, message, given.shape, value.shape)
+    return broadcast_to(given, value.shape), guards
 
 
 @surface
@@ -316,12 +332,16 @@ def histogram(
     """
     dense = switch(density, "density")
     value = as_value(x)
+    of_row = None
+    guards: Guards = ()
+    if weights is not None:
+        of_row, guards = weights_of(value, weights)
+        value, of_row = with_shape(value, value.shape, guards), ravel(of_row)
     edges, low, high = edges_of(value, bins, range)
+    # the edges alone, too, are of a histogram that there is
+    edges = with_shape(edges, edges.shape, guards)
     row = ravel(value)
     count = edges.shape[0] - 1
-    of_row = None
-    if weights is not None:
-        of_row = ravel(broadcast_to(as_value(weights, value), value.shape))
     element = promote(row.dtype, edges.dtype)
     row, ends = converted(row, element), converted(edges, element)
     is_equal = low is not None and isinstance(count, int)
@@ -391,4 +411,5 @@ __all__ = [
     "histogram",
     "histogram_bin_edges",
     "places_of",
+    "weights_of",
 ]

@@ -13,9 +13,9 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, switch
 from graphc.ops.convert import as_value, converted, in_dtype
-from graphc.ops.guards import show
-from graphc.ops.move.shape import broadcast_to, reshape
-from graphc.ops.sorting.counting import binned, edges_of, places_of
+from graphc.ops.guards import show, unproved
+from graphc.ops.move.shape import reshape, with_shape
+from graphc.ops.sorting.counting import binned, edges_of, places_of, weights_of
 
 
 def _columns(sample: Any) -> list[Value]:
@@ -67,7 +67,7 @@ def histogramdd(
     Raises:
         ShapeError: for other shapes and numbers of bins; at run time where lengths are unknown.
     """
-    return _counted(_columns(sample), bins, range, density, weights)
+    return _counted(_columns(sample), bins, range, density, weights, "histogramdd")
 
 
 @surface
@@ -88,13 +88,23 @@ def histogram2d(
     """
     if not is_whole(bins) and not (isinstance(bins, (list, tuple)) and len(bins) == 2):
         bins = [bins, bins]
-    counts, (first, second) = _counted(_columns([x, y]), bins, range, density, weights)
+    counts, (first, second) = _counted(
+        _columns([x, y]), bins, range, density, weights, "histogram2d"
+    )
     return counts, first, second
 
 
 def _counted(
-    columns: Sequence[Value], bins: Any, range: Any, density: Any, weights: Any
+    columns: Sequence[Value], bins: Any, range: Any, density: Any, weights: Any, name: str
 ) -> tuple[Value, list[Value]]:
+    shapes = [column.shape for column in columns]
+    message = f"{name} of variables {' and '.join('{}' for _ in shapes)}"
+    guards = unproved([(shape[0], shapes[0][0]) for shape in shapes], message, *shapes)
+    of_points = None
+    if weights is not None:
+        of_points, fitting = weights_of(columns[0], weights)
+        guards += fitting
+    columns = [with_shape(column, column.shape, guards) for column in columns]
     dense = switch(density, "density")
     where, both = surface_function("where"), surface_function("logical_and")
     numbers, ranges = _each(bins, len(columns), "bins"), _each(range, len(columns), "ranges")
@@ -111,15 +121,13 @@ def _counted(
         is_in = cell < in_dtype(count, int64, cell)
         flat = cell if flat is None else flat * in_dtype(count, int64, cell) + cell
         inside = is_in if inside is None else both(inside, is_in)
-        edges.append(own)
+        # the edges alone, too, are of a histogram that there is
+        edges.append(with_shape(own, own.shape, guards))
         sizes.append(count)
     assert flat is not None, "there is a variable"
     whole = product(sizes)
     # what is outside along one variable is beyond all cells
     flat = where(inside, flat, in_dtype(whole, int64, flat))
-    of_points = None
-    if weights is not None:
-        of_points = broadcast_to(as_value(weights, flat), flat.shape)
     counts = converted(reshape(binned(flat, of_points, whole), tuple(sizes)), float64)
     if dense:
         total = surface_function("sum")(counts)

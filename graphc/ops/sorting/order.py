@@ -14,7 +14,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim, dim_min, equal
+from graphc.ir.dims.expressions import Dim, dim_max, dim_min, equal, select
 from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.lowering import Native
 from graphc.ir.op import ComplexRule, Derivative, Domain, Flat, OpDef, register
@@ -26,7 +26,7 @@ from graphc.ops.arguments import items_of, one_or_more, switch, whole
 from graphc.ops.complex.orders import complex_places, complex_sorted
 from graphc.ops.convert import as_value, axis_of
 from graphc.ops.derive import of_one_input
-from graphc.ops.guards import guarded, refusal, unproved
+from graphc.ops.guards import Guards, guarded, refusal, unproved
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.indexing.scatter import scatter_along_op
 from graphc.ops.move.shape import with_shape
@@ -226,16 +226,21 @@ def top_k(x: Any, k: int) -> tuple[Value, Value]:
 # --- partitions, and several keys ----------------------------------------------------------------
 
 
-def _require_kth(kth: Any, size: Dim, name: str) -> None:
+def _with_kth(value: Value, kth: Any, axis: int | None, name: str) -> Value:
+    """The value with what is left to check of the places: it has them, or no element at all.
+
+    Raises:
+        ShapeError: for a place known to be out of range.
+    """
+    count = value.type.size
+    size = count if axis is None else value.shape[axis_of(axis, value.ndim)]
+    guards: Guards = ()
     for given in one_or_more(kth, "kth"):
         place = whole(given, "kth")
         needed = place + 1 if place >= 0 else -place
-        if isinstance(size, int) and size < needed:
-            raise ShapeError(f"{name}: kth {place} of an axis of {size}", where=caller())
-
-
-def _extent(value: Value, axis: int | None) -> Dim:
-    return value.type.size if axis is None else value.shape[axis_of(axis, value.ndim)]
+        missing = select("eq", count, 0, 0, dim_max(needed - size, 0))
+        guards += unproved([(missing, 0)], f"{name}: kth {place} of an axis of {{}}", size)
+    return with_shape(value, value.shape, guards)
 
 
 @surface
@@ -244,10 +249,9 @@ def partition(x: Any, kth: int | Sequence[int], axis: int | None = -1) -> Value:
     before and larger ones behind: all of them are in order.
 
     Raises:
-        ShapeError: for a place out of range of an axis whose size is known.
+        ShapeError: for a place out of range; at run time where sizes are unknown.
     """
-    value = as_value(x)
-    _require_kth(kth, _extent(value, axis), "partition")
+    value = _with_kth(as_value(x), kth, axis, "partition")
     return sort(value, axis)
 
 
@@ -256,10 +260,9 @@ def argpartition(x: Any, kth: int | Sequence[int], axis: int | None = -1) -> Val
     """The places (int64) that put elements into the order of ``partition``: those of ``argsort``.
 
     Raises:
-        ShapeError: for a place out of range of an axis whose size is known.
+        ShapeError: for a place out of range; at run time where sizes are unknown.
     """
-    value = as_value(x)
-    _require_kth(kth, _extent(value, axis), "argpartition")
+    value = _with_kth(as_value(x), kth, axis, "argpartition")
     return argsort(value, axis)
 
 

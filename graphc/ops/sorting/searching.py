@@ -22,9 +22,9 @@ from graphc.ir.value import Value
 from graphc.kernel.routines.searching import SEARCHSORTED
 from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value, promoted, size_beside
-from graphc.ops.guards import show
+from graphc.ops.guards import show, unproved
 from graphc.ops.indexing.core import taken
-from graphc.ops.move.shape import expand_dims, ravel
+from graphc.ops.move.shape import expand_dims, ravel, with_shape
 from graphc.ops.pointwise.logic import equal
 
 
@@ -100,14 +100,18 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Valu
     derivative is zero.
 
     Raises:
-        ShapeError: for an ``a`` that is no vector, and for a side that is neither.
+        ShapeError: for an ``a`` that is no vector, for a side that is neither, and for a sorter of
+            another length; at run time where lengths are unknown.
     """
     if side not in ("left", "right"):
         raise ShapeError(f"side is {shown(side)}", where=caller(), hint='"left" or "right"')
     vector, values = promoted(a, v)
     _vector(vector, "searchsorted: a")
     if sorter is not None:
-        vector = taken(vector, _vector(sorter, "searchsorted: sorter"), 0)
+        places = _vector(sorter, "searchsorted: sorter")
+        message = "searchsorted: a is {} and sorter is {}"
+        guards = unproved([(vector.shape[0], places.shape[0])], message, vector.shape, places.shape)
+        vector = taken(with_shape(vector, vector.shape, guards), places, 0)
     return found(vector, values, side == "right")
 
 
