@@ -6,6 +6,7 @@ The reference is NumPy's own conversion, and ``ml_dtypes``' for what it adds.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -99,23 +100,29 @@ def test_float64_rounds_once(element: DType, target: str, lanes: int) -> None:
         assert not same_bits(values.astype(np.float32).astype(element.numpy), got).all()
 
 
+@cache
+def _integers(source: DType, element: DType) -> tuple[Array, Array]:
+    """Next to what lies in the middle of two numbers, at all scales; and what they round to."""
+    digits = element.format.significand
+    middles = [((2 << digits - 1) + 2 * k + 1) for k in range(0, 1 << digits - 1, 3)]
+    scaled = [m << shift for m in middles for shift in range(64 - digits)]
+    near = [n + step for n in scaled for step in (-1, 0, 1)]
+    near += [0, 2**53 + 1, 2**63 - 1, 2**64 - 1]
+    near += [-n for n in near]
+    fitting = [n for n in near if source.least <= n <= source.greatest]
+    values = np.array(fitting[: len(fitting) // 16 * 16], source.numpy)
+    wanted = np.array([_nearest(int(n), element) for n in values], np.float64)
+    with np.errstate(all="ignore"):
+        return values, wanted.astype(np.float32).astype(element.numpy)
+
+
 @pytest.mark.parametrize("lanes", LANES)
 @each_target
 @pytest.mark.parametrize("source", [int32, uint32, int64, uint64], ids=str)
 def test_integers_round_once(source: DType, target: str, lanes: int) -> None:
-    """Next to what lies in the middle of two numbers, at all scales; exact sums are Python's."""
+    """Exact sums are Python's."""
     for element in FLOATS:
-        digits = element.format.significand
-        middles = [((2 << digits - 1) + 2 * k + 1) for k in range(0, 1 << digits - 1, 3)]
-        scaled = [m << shift for m in middles for shift in range(64 - digits)]
-        near = [n + step for n in scaled for step in (-1, 0, 1)]
-        near += [0, 2**53 + 1, 2**63 - 1, 2**64 - 1]
-        near += [-n for n in near]
-        fitting = [n for n in near if source.least <= n <= source.greatest]
-        values = np.array(fitting[: len(fitting) // 16 * 16], source.numpy)
-        wanted = np.array([_nearest(int(n), element) for n in values], np.float64)
-        with np.errstate(all="ignore"):
-            wanted = wanted.astype(np.float32).astype(element.numpy)
+        values, wanted = _integers(source, element)
         step = source if stop_between(source, element) is None else float32
         got = converted(target, step, element, values.astype(step.numpy), lanes)
         assert same_bits(wanted, got).all(), element

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from at_once import at_once
 from bits import same_bits
+from slow_parameters import slow_unless
 from tier_harness import array, assert_same, large
 from tools import FORKING
 
@@ -325,6 +326,7 @@ def test_numbers_that_are_not_finite_are_found_in_the_first_program(gate: Gate) 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@slow_unless(lambda pause: pause in (0, 0.2))
 @pytest.mark.parametrize("pause", [0, 0.02, 0.2, 0.5])
 def test_a_forked_child_compiles_for_itself(pause: float) -> None:
     out = ran(

@@ -287,6 +287,7 @@ DECAYING: dict[str, tuple[Callable[[Any], Any], Callable[[float], Formula]]] = {
 }
 
 
+@slow_unless(lambda name, by: by == "test" or name == "sgd")
 @pytest.mark.parametrize("name", DECAYING)
 @pytest.mark.parametrize("by", ["test", "list"])
 def test_only_parameters_of_the_mask_decay(name: str, by: str, graph: Any) -> None:
