@@ -251,13 +251,13 @@ class _Search:
 
     def _placed(self, node: Node, index: Index) -> tuple[Value, Index]:
         """Where an element of a whole, or of one of its slices, comes from."""
-        axis: int = node.attrs["axis"]
-        if node.op is place_slice_op:
-            (piece,) = node.inputs
-            start = resolve(node.attrs["start"], self._sizes)
-            along = () if piece.ndim < len(index) else (index[axis] - start,)
-            return piece, (*index[:axis], *along, *index[axis + 1 :])
         starts = resolve(node.attrs["starts"], self._sizes)
+        if node.op is place_slice_op:
+            within = [place - start for place, start in zip(index, starts, strict=True)]
+            if "lacks" in node.attrs:
+                del within[node.attrs["lacks"]]
+            return node.inputs[0], tuple(within)
+        axis: int = node.attrs["axis"]
         return node.inputs[bisect_right(starts, index[axis]) - 1], index
 
     def _text(self, node: Node, shape: Index, index: Index) -> str:

@@ -65,11 +65,7 @@ class Result:
 
 
 def _slice(node: Node, joined: Value | None) -> Slice:
-    starts: list[Dim] = [0] * node.output.type.rank
-    axis = node.attrs["axis"]
-    starts[axis] = node.attrs["start"]
-    lacks = axis if node.inputs[0].type.rank < len(starts) else None
-    return Slice(node.output.type, tuple(starts), lacks, joined)
+    return Slice(node.output.type, node.attrs["starts"], node.attrs.get("lacks"), joined)
 
 
 def computed(region: Graph) -> tuple[Graph, Slices]:

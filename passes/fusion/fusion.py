@@ -226,6 +226,9 @@ class Fuser:
         Maps that make one piece each become one group where elements of the pieces take turns.
         """
         for node in [node for node in self._loose if node.op is join_slices_op]:
+            if any(user.op is join_slices_op for user in self._users.get(node.output, ())):
+                # a kernel stores slices of one axis
+                continue
             groups = self._producers(node)
             if not self.group.keys() >= set(node.inputs) or groups[0].kind not in JOINING:
                 continue

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.builder import apply
@@ -21,7 +22,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.move.joining import concatenate_op
-from graphc.ops.move.placing import join_slices_op, place_slice_op, slice_length
+from graphc.ops.move.placing import join_slices_op, place_slice_op, sizes_in_whole
 from graphc.ops.move.shape import with_shape
 from passes.infra.base import PassContext
 
@@ -64,24 +65,38 @@ class _Whole:
 
 def _join(node: Node, whole: _Whole, editor: GraphEditor) -> None:
     axis = whole.axis
+    around = _placing(node, editor)
+    shape: Shape = whole.shape if around is None else around.attrs["shape"]
+    before: Sequence[Dim] = (0,) * len(shape) if around is None else around.attrs["starts"]
     starts: list[Dim] = []
     start: Dim = 0
     parts: list[Value] = []
     # pieces of one shape can be computed in one loop
     rank = min(len(whole.shape), *(piece.type.rank for piece in whole.pieces))
+    lacks = axis if rank < len(whole.shape) else None
+    lacking: dict[str, Any] = {} if lacks is None else {"lacks": lacks}
     with editor.rewriting(node, concat_in_place.__name__):
         for piece in whole.pieces:
             if piece.type.rank > rank:
-                shape = (*piece.shape[:axis], *piece.shape[axis + 1 :])
-                piece = with_shape(piece, shape)
+                piece = with_shape(piece, (*piece.shape[:axis], *piece.shape[axis + 1 :]))
             starts.append(start)
-            parts.append(apply(place_slice_op, piece, shape=whole.shape, axis=axis, start=start))
-            start = start + slice_length(piece.type, whole.shape, axis)
+            at = (*before[:axis], start, *before[axis + 1 :])
+            parts.append(apply(place_slice_op, piece, shape=shape, starts=at, **lacking))
+            start = start + sizes_in_whole(piece.shape, lacks)[axis]
         joined = apply(join_slices_op, *parts, axis=axis, starts=tuple(starts))
-        editor.substitute(node.output, with_shape(joined, node.output.shape))
-    for other in (*whole.inner, *map(editor.producer, node.inputs)):
+        old = node.output if around is None else around.output
+        editor.substitute(old, with_shape(joined, old.shape))
+    for other in (node, *whole.inner, *map(editor.producer, node.inputs)):
         if other is not None:
             editor.remove_unused(other)
+
+
+def _placing(node: Node, editor: GraphEditor) -> Node | None:
+    """What puts a concatenation into a whole, if nothing else reads it."""
+    users = editor.users(node.output)
+    if len(users) != 1 or editor.is_fetched(node.output) or users[0].op is not place_slice_op:
+        return None
+    return users[0]
 
 
 def _whole(node: Node, editor: GraphEditor) -> _Whole:
@@ -144,7 +159,8 @@ def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
     """
     result, axis, pieces = node.output, whole.axis, whole.pieces
     users, is_fetched = editor.users(result), editor.is_fetched(result)
-    if not is_fetched and len(users) == 1 and users[0].op is place_slice_op:
+    around = _placing(node, editor)
+    if around is not None and not _covers_axis(whole, around, result):
         return "it is written to a slice itself"
     rank = result.type.rank
     if any(
@@ -165,6 +181,15 @@ def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
     if saved < least:
         return f"{saved} bytes less to copy are not worth {len(pieces)} kernels"
     return None
+
+
+def _covers_axis(whole: _Whole, around: Node, result: Value) -> bool:
+    """Whether what a concatenation is put into is made of it all along its axis, so that its pieces
+    are slices of that, too."""
+    if whole.shape != result.shape or around.attrs.get("lacks") is not None:
+        return False
+    size = around.output.shape[whole.axis]
+    return around.attrs["starts"][whole.axis] == 0 and size == result.shape[whole.axis]
 
 
 def _bytes(value: Value) -> int:

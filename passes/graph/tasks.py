@@ -115,11 +115,14 @@ class Sweep:
 def tasks_of(graph: Graph) -> Tasks:
     """The tasks of a graph's nodes, in their order; symbolic sizes are those at the hints."""
     root: dict[Value, Value] = {}
+    for node in reversed(graph.nodes):
+        # what is joined may be joined again
+        if node.op is join_slices_op:
+            whole = root.get(node.outputs[0], node.outputs[0])
+            root.update(dict.fromkeys(node.inputs, whole))
     for node in graph.nodes:
         if node.op.lowering.keeps_memory:
             root[node.outputs[0]] = root.get(node.inputs[0], node.inputs[0])
-        elif node.op is join_slices_op:
-            root.update(dict.fromkeys(node.inputs, node.outputs[0]))
     free = {root.get(value, value) for value in graph.outputs}
     maker: dict[Value, int] = {}
     storage: dict[Value, int] = {}

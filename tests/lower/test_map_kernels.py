@@ -347,7 +347,7 @@ def test_a_piece_is_stored_where_its_slice_begins() -> None:
         """
         graph "g" (%x: float32[4, 30]) {
           %e = exp(%x) : float32[4, 30]
-          %p = place_slice(%e) {axis = 1, shape = (4, 40), start = 10} : float32[4, 40]
+          %p = place_slice(%e) {shape = (4, 40), starts = (0, 10)} : float32[4, 40]
           return %p
         }
         """,

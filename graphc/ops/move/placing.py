@@ -1,17 +1,17 @@
 """Parts of a whole that are computed where they end up: destination passing, as two operations.
 
-``place_slice`` puts a piece into its slice of a whole that holds nothing else; a piece that lacks
-the axis is at one index of it. ``join_slices`` takes from each of such wholes its slice. Both are
-pure, and mean the same wherever they stand. Invariant, which lowering checks: wholes that are
-joined are read by nothing else, so that all of them and what they are joined to can be one piece of
-memory, and joining costs nothing.
+``place_slice`` puts a piece into its place in a whole that holds nothing else; a piece that lacks
+an axis is at one index of it. ``join_slices`` takes from each of such wholes its slice of an axis;
+what it gives may be joined again along another axis. Both are pure, and mean the same wherever they
+stand. Invariant, which lowering checks: wholes that are joined are read by nothing else, so that
+all of them and what they are joined to can be one piece of memory, and joining costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,32 +33,31 @@ _LATE = NotDifferentiable("the compiler makes it after differentiation")
 def _place_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     (piece,) = inputs
     shape: Shape = attrs["shape"]
-    axis, start = attrs["axis"], attrs["start"]
-    if not 0 <= len(shape) - piece.rank <= 1 or not 0 <= axis < len(shape):
-        raise ShapeError(f"{show(piece.shape)} has no place in {show(shape)} along axis {axis}")
-    end = start + slice_length(piece, shape, axis)
-    lacks = piece.rank < len(shape)
-    around = piece.shape if lacks else (*piece.shape[:axis], *piece.shape[axis + 1 :])
-    beside = around == (*shape[:axis], *shape[axis + 1 :])
-    begins_inside = expressions.compare("le", 0, start) is not False
-    inside = begins_inside and expressions.compare("le", end, shape[axis])
-    if not beside or inside is False:
-        raise ShapeError(
-            f"{show(piece.shape)} does not fit into {show(shape)} at {start} of axis {axis}"
-        )
+    starts, lacks = attrs["starts"], attrs.get("lacks")
+    sizes = sizes_in_whole(piece.shape, lacks)
+    if not len(sizes) == len(starts) == len(shape):
+        raise ShapeError(f"{show(piece.shape)} has no place in {show(shape)} at {show(starts)}")
+    for start, size, whole in zip(starts, sizes, shape, strict=True):
+        inside = expressions.compare("le", start + size, whole) is not False
+        if not inside or expressions.compare("le", 0, start) is False:
+            where = f"{show(shape)} at {show(starts)}"
+            raise ShapeError(f"{show(piece.shape)} does not fit into {where}")
     return [piece.with_shape(shape)]
 
 
-def slice_length(piece: TensorType, shape: Shape, axis: int) -> Dim:
-    """How much of an axis of a whole a piece takes up."""
-    return 1 if piece.rank < len(shape) else piece.shape[axis]
+def sizes_in_whole(shape: Shape, lacks: int | None) -> Shape:
+    """How much a piece of a shape takes up of each axis of a whole, one of which it may lack."""
+    return shape if lacks is None else (*shape[:lacks], 1, *shape[lacks:])
 
 
-def _placed(piece: Array, *, shape: Sequence[int], axis: int, start: int) -> Array:
+def _placed(
+    piece: Array, *, shape: Sequence[int], starts: Sequence[int], lacks: int | None = None
+) -> Array:
     whole = np.full(shape, dtype(piece.dtype).unwritten, piece.dtype)
-    if piece.ndim < len(shape):
-        piece = np.expand_dims(piece, axis)
-    whole[_along(axis, start, start + piece.shape[axis])] = piece
+    if lacks is not None:
+        piece = np.expand_dims(piece, lacks)
+    ends = map(sum, zip(starts, piece.shape, strict=True))
+    whole[tuple(map(slice, starts, ends))] = piece
     return whole
 
 
@@ -96,8 +95,8 @@ place_slice_op = register(
     OpDef(
         name="place_slice",
         doc=(
-            "A tensor of the given ``shape`` that holds the piece from ``start`` of ``axis`` on, "
-            "or at it where the piece lacks the axis; "
+            "A tensor of the given ``shape`` that holds the piece from ``starts`` of its axes on, "
+            "one for each, at one index of the axis that the piece ``lacks``, if there is one; "
             "its other elements are undefined."
         ),
         infer=_place_type,
@@ -134,17 +133,28 @@ def wholes(graph: Graph) -> dict[Value, Node]:
             overlap or leave a gap, or where something else reads an operand.
     """
     found: dict[Value, Node] = {}
+    boxes: dict[Value, Box | None] = {}
     for node in graph.nodes:
         if node.op is not join_slices_op:
             continue
-        ends = (*node.attrs["starts"], node.output.shape[node.attrs["axis"]])
+        axis, shape = node.attrs["axis"], node.output.shape
+        ends = (*node.attrs["starts"], shape[axis])
+        around: list[Box] = []
         for part, slice_ in zip(node.inputs, pairwise(ends), strict=True):
             if part in found:
                 raise _misused(node, f"{part!r} is joined twice")
-            if _slice_of(part, graph.producers, node.attrs["axis"]) != slice_:
+            box = boxes[part] if part in boxes else _box_of(part, graph.producers)
+            if box is None or box[axis] != slice_:
                 low, high = slice_
                 raise _misused(node, f"no kernel puts {part!r} in its slice, {low} to {high}")
+            around.append((*box[:axis], *box[axis + 1 :]))
             found[part] = node
+        if any(other != around[0] for other in around):
+            raise _misused(node, "its slices differ along other axes")
+        boxes[node.output] = (*around[0][:axis], (0, shape[axis]), *around[0][axis:])
+    for whole, box in boxes.items():
+        if whole not in found and box != tuple([(0, size) for size in whole.shape]):
+            raise _misused(graph.producers[whole], "its slices leave a gap along another axis")
     if found:
         for node in graph.nodes:
             for value in node.inputs:
@@ -156,18 +166,23 @@ def wholes(graph: Graph) -> dict[Value, Node]:
     return found
 
 
-def _slice_of(part: Value, producers: Mapping[Value, Node], axis: int) -> tuple[Dim, Dim] | None:
-    """Where the slice begins and ends that a fused node writes of a whole."""
+Box: TypeAlias = tuple[tuple[Dim, Dim], ...]
+"""For each axis of a whole where a part of it begins and ends."""
+
+
+def _box_of(part: Value, producers: Mapping[Value, Node]) -> Box | None:
+    """What a fused node writes of a whole."""
     node = producers.get(part)
     if node is None or len(node.regions) != 1:
         return None
     (region,) = node.regions
     inside = dict(zip(node.outputs, region.outputs, strict=True))[part]
     inner = region.producers.get(inside)
-    if inner is None or inner.op is not place_slice_op or inner.attrs["axis"] != axis:
+    if inner is None or inner.op is not place_slice_op:
         return None
-    start: Dim = inner.attrs["start"]
-    return start, start + slice_length(inner.inputs[0].type, inner.output.shape, axis)
+    sizes = sizes_in_whole(inner.inputs[0].shape, inner.attrs.get("lacks"))
+    pairs = zip(inner.attrs["starts"], sizes, strict=True)
+    return tuple([(start, start + size) for start, size in pairs])
 
 
 def _misused(node: Node, problem: str) -> VerifyError:
@@ -176,4 +191,4 @@ def _misused(node: Node, problem: str) -> VerifyError:
     )
 
 
-__all__ = ["PLACING", "join_slices_op", "place_slice_op", "slice_length", "wholes"]
+__all__ = ["PLACING", "join_slices_op", "place_slice_op", "sizes_in_whole", "wholes"]

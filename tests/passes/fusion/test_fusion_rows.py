@@ -335,8 +335,8 @@ def test_a_piece_is_put_in_its_slice_by_the_kernel_that_makes_it() -> None:
         """
         graph "g" (%x: float32[4, 8], %y: float32[4, 3]) {
           %e = exp(%x) : float32[4, 8]
-          %p = place_slice(%e) {axis = 1, shape = (4, 11), start = 0} : float32[4, 11]
-          %q = place_slice(%y) {axis = 1, shape = (4, 11), start = 8} : float32[4, 11]
+          %p = place_slice(%e) {shape = (4, 11), starts = (0, 0)} : float32[4, 11]
+          %q = place_slice(%y) {shape = (4, 11), starts = (0, 8)} : float32[4, 11]
           %j = join_slices(%p, %q) {axis = 1, starts = (0, 8)} : float32[4, 11]
           return %j
         }
@@ -346,13 +346,13 @@ def test_a_piece_is_put_in_its_slice_by_the_kernel_that_makes_it() -> None:
           %2 = fused(%0) : float32[4, 11] {
             region "body" (%0: float32[4, 8]) {
               %1 = exp(%0) : float32[4, 8]
-              %2 = place_slice(%1) {axis = 1, shape = (4, 11), start = 0} : float32[4, 11]
+              %2 = place_slice(%1) {shape = (4, 11), starts = (0, 0)} : float32[4, 11]
               return %2
             }
           }
           %3 = fused(%1) : float32[4, 11] {
             region "body" (%0: float32[4, 3]) {
-              %1 = place_slice(%0) {axis = 1, shape = (4, 11), start = 8} : float32[4, 11]
+              %1 = place_slice(%0) {shape = (4, 11), starts = (0, 8)} : float32[4, 11]
               return %1
             }
           }
@@ -369,7 +369,7 @@ def test_a_scatter_puts_nothing_in_a_slice() -> None:
         """
         graph "g" (%x: float32[200], %i: int8[3], %u: float32[3]) {
           %s = scatter_add(%x, %i, %u) {axis = 0} : float32[200]
-          %p = place_slice(%s) {axis = 0, shape = (200,), start = 0} : float32[200]
+          %p = place_slice(%s) {shape = (200,), starts = (0,)} : float32[200]
           %j = join_slices(%p) {axis = 0, starts = (0,)} : float32[200]
           return %j
         }
@@ -384,7 +384,7 @@ def test_a_scatter_puts_nothing_in_a_slice() -> None:
           }
           %4 = fused(%3) : float32[200] {
             region "body" (%0: float32[200]) {
-              %1 = place_slice(%0) {axis = 0, shape = (200,), start = 0} : float32[200]
+              %1 = place_slice(%0) {shape = (200,), starts = (0,)} : float32[200]
               %2 = join_slices(%1) {axis = 0, starts = (0,)} : float32[200]
               return %2
             }

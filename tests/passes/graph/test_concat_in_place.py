@@ -70,9 +70,9 @@ def test_pieces_are_put_in_their_slices() -> None:
         graph "graph" dims (n: 0..) (%0: float32[n, 512], %1: float32[n, 256], %2: float32[n, 8]) {
           %3 = tanh(%0) : float32[n, 512]
           %4 = exp(%1) : float32[n, 256]
-          %5 = place_slice(%3) {axis = 1, shape = (dim(n), 776), start = 0} : float32[n, 776]
-          %6 = place_slice(%4) {axis = 1, shape = (dim(n), 776), start = 512} : float32[n, 776]
-          %7 = place_slice(%2) {axis = 1, shape = (dim(n), 776), start = 768} : float32[n, 776]
+          %5 = place_slice(%3) {shape = (dim(n), 776), starts = (0, 0)} : float32[n, 776]
+          %6 = place_slice(%4) {shape = (dim(n), 776), starts = (0, 512)} : float32[n, 776]
+          %7 = place_slice(%2) {shape = (dim(n), 776), starts = (0, 768)} : float32[n, 776]
           %8 = join_slices(%5, %6, %7) {axis = 1, starts = (0, 512, 768)} : float32[n, 776]
           return %8
         }
@@ -99,9 +99,9 @@ def test_concatenations_of_concatenations_are_one() -> None:
           %2 = tanh(%0) : float32[64, 512]
           %3 = exp(%1) : float32[64, 256]
           %4 = sin(%1) : float32[64, 256]
-          %5 = place_slice(%2) {axis = 1, shape = (64, 1024), start = 0} : float32[64, 1024]
-          %6 = place_slice(%3) {axis = 1, shape = (64, 1024), start = 512} : float32[64, 1024]
-          %7 = place_slice(%4) {axis = 1, shape = (64, 1024), start = 768} : float32[64, 1024]
+          %5 = place_slice(%2) {shape = (64, 1024), starts = (0, 0)} : float32[64, 1024]
+          %6 = place_slice(%3) {shape = (64, 1024), starts = (0, 512)} : float32[64, 1024]
+          %7 = place_slice(%4) {shape = (64, 1024), starts = (0, 768)} : float32[64, 1024]
           %8 = join_slices(%5, %6, %7) {axis = 1, starts = (0, 512, 768)} : float32[64, 1024]
           return %8
         }
@@ -109,7 +109,7 @@ def test_concatenations_of_concatenations_are_one() -> None:
     )
 
 
-def test_along_another_axis_the_inner_one_is_a_piece() -> None:
+def test_along_another_axis_slices_of_slices_are_joined() -> None:
     check_pass(
         concat_in_place,
         """
@@ -125,11 +125,12 @@ def test_along_another_axis_the_inner_one_is_a_piece() -> None:
         graph "graph" (%0: float32[64, 512], %1: float32[64, 256]) {
           %2 = tanh(%0) : float32[64, 512]
           %3 = exp(%1) : float32[64, 256]
-          %4 = concatenate(%3, %1) {axis = 1} : float32[64, 512]
-          %5 = place_slice(%2) {axis = 0, shape = (128, 512), start = 0} : float32[128, 512]
-          %6 = place_slice(%4) {axis = 0, shape = (128, 512), start = 64} : float32[128, 512]
-          %7 = join_slices(%5, %6) {axis = 0, starts = (0, 64)} : float32[128, 512]
-          return %7
+          %4 = place_slice(%2) {shape = (128, 512), starts = (0, 0)} : float32[128, 512]
+          %5 = place_slice(%3) {shape = (128, 512), starts = (64, 0)} : float32[128, 512]
+          %6 = place_slice(%1) {shape = (128, 512), starts = (64, 256)} : float32[128, 512]
+          %7 = join_slices(%5, %6) {axis = 1, starts = (0, 256)} : float32[128, 512]
+          %8 = join_slices(%4, %7) {axis = 0, starts = (0, 64)} : float32[128, 512]
+          return %8
         }
         """,
     )
@@ -149,10 +150,10 @@ def test_what_is_stacked_lies_side_by_side() -> None:
         """
         graph "graph" dims (n: 0..) (%0: float32[n, 512], %1: float32[n, 1, 512]) {
           %2 = tanh(%0) : float32[n, 512]
-          %3 = place_slice(%2) {axis = 1, shape = (dim(n), 1536), start = 0} : float32[n, 1536]
+          %3 = place_slice(%2) {shape = (dim(n), 1536), starts = (0, 0)} : float32[n, 1536]
           %4 = reshape(%1) {shape = (dim(n), 512)} : float32[n, 512]
-          %5 = place_slice(%4) {axis = 1, shape = (dim(n), 1536), start = 512} : float32[n, 1536]
-          %6 = place_slice(%2) {axis = 1, shape = (dim(n), 1536), start = 1024} : float32[n, 1536]
+          %5 = place_slice(%4) {shape = (dim(n), 1536), starts = (0, 512)} : float32[n, 1536]
+          %6 = place_slice(%2) {shape = (dim(n), 1536), starts = (0, 1024)} : float32[n, 1536]
           %7 = join_slices(%3, %5, %6) {axis = 1, starts = (0, 512, 1024)} : float32[n, 1536]
           %8 = reshape(%7) {shape = (dim(n), 3, 512)} : float32[n, 3, 512]
           return %8
@@ -399,13 +400,13 @@ PLACED = """
 graph "graph" (%0: float32[2, 3], %1: float32[2, 3]) {{
   %2 = fused(%0) : float32[4, 3] {{
     region "body" (%0: float32[2, 3]) {{
-      %1 = place_slice(%0) {{axis = 0, shape = (4, 3), start = {first}}} : float32[4, 3]
+      %1 = place_slice(%0) {{shape = (4, 3), starts = ({first}, 0)}} : float32[4, 3]
       return %1
     }}
   }}
   %3 = fused(%1) : float32[4, 3] {{
     region "body" (%0: float32[2, 3]) {{
-      %1 = place_slice(%0) {{axis = 0, shape = (4, 3), start = 2}} : float32[4, 3]
+      %1 = place_slice(%0) {{shape = (4, 3), starts = (2, 0)}} : float32[4, 3]
       return %1
     }}
   }}

@@ -129,11 +129,11 @@ def test_a_whole_is_there_from_its_first_piece_on() -> None:
         schedule,
         """
         graph "g" (%x: float32[64], %y: float32[512]) {
-          %p = place_slice(%x) {axis = 0, shape = (128,), start = 0} : float32[128]
+          %p = place_slice(%x) {shape = (128,), starts = (0,)} : float32[128]
           %a = exp(%y) : float32[512]
           %m = reshape(%a) {shape = (8, 64)} : float32[8, 64]
           %b = reduce_max(%m) {axis = 0, order = "chain"} : float32[64]
-          %q = place_slice(%b) {axis = 0, shape = (128,), start = 64} : float32[128]
+          %q = place_slice(%b) {shape = (128,), starts = (64,)} : float32[128]
           %j = join_slices(%p, %q) {axis = 0, starts = (0, 64)} : float32[128]
           %n = negative(%j) : float32[128]
           return %n
@@ -144,8 +144,8 @@ def test_a_whole_is_there_from_its_first_piece_on() -> None:
           %2 = exp(%1) : float32[512]
           %3 = reshape(%2) {shape = (8, 64)} : float32[8, 64]
           %4 = reduce_max(%3) {axis = 0, order = "chain"} : float32[64]
-          %5 = place_slice(%4) {axis = 0, shape = (128,), start = 64} : float32[128]
-          %6 = place_slice(%0) {axis = 0, shape = (128,), start = 0} : float32[128]
+          %5 = place_slice(%4) {shape = (128,), starts = (64,)} : float32[128]
+          %6 = place_slice(%0) {shape = (128,), starts = (0,)} : float32[128]
           %7 = join_slices(%6, %5) {axis = 0, starts = (0, 64)} : float32[128]
           %8 = negative(%7) : float32[128]
           return %8
