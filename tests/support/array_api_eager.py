@@ -241,6 +241,8 @@ class Program:
 
 
 _PROGRAMS: dict[str, Program] = {}
+_MOST_PROGRAMS = 256
+"""More are seldom asked for again, and Python's collector would walk through all of them."""
 
 
 def computed(
@@ -265,6 +267,8 @@ def computed(
     if program is None:
         program = _built(function, arguments, options)
         if _called:
+            if len(_PROGRAMS) >= _MOST_PROGRAMS:
+                del _PROGRAMS[next(iter(_PROGRAMS))]
             _PROGRAMS[key] = program
     return program.run(arrays)
 
