@@ -15,6 +15,8 @@ import numpy as np
 
 import graphc as gx
 from graphc.ir.dtypes import dtype as as_dtype
+from graphc.ops.fused import fused_op
+from graphc.ops.lane_loops import lane_body, runs_loops
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 OTHERS = ("int32", "int8", "bool")
@@ -342,3 +344,13 @@ def _by_type(found: list[Any], start: Lanes) -> Lanes:
         if same:
             left = [each for each in left if each is not same[0]]
     return chosen
+
+
+def own_trips(executable: gx.Executable) -> int:
+    """How many loops there are in kernels of which lanes run trips of their own."""
+    bodies = [node.regions[0] for node in executable.graph.walk() if node.op is fused_op]
+    forms = [form for body in bodies if runs_loops(body) for form in lane_body(body).forms.values()]
+    return sum(form.goes_on is not None for form in forms)
+
+
+__all__ = ["Program", "own_trip_loop", "own_trips"]
