@@ -51,7 +51,8 @@ class Loop(Block):
 
     A serial loop with ``lasts``, a bool that it carries, ends before the first iteration at which
     that is false. Of iterations around it that run side by side it ends when it is false for all;
-    those for which it has been false before keep what they carry.
+    those for which it has been false before keep what they carry, but for scalars on which all
+    agree, which nothing reads behind the loop.
     """
 
     index: Var

@@ -179,6 +179,20 @@ def test_what_is_not_counted_is_one_launch() -> None:
     assert not loops(run_both(fetches, {x: np.abs(points((19,), "float64"))}))
 
 
+def test_scalars_move_on_where_kernels_are_checked() -> None:
+    with gx.Graph():
+        x = gx.placeholder((19,), "float64")
+
+        def step(i: Any, value: Any, rate: Any) -> Any:
+            return i + 1, gx.where(value < 4, value + rate, value), rate * 1.5
+
+        found = gx.while_loop(
+            lambda i, value, rate: gx.logical_and(i < 9, gx.any(value < 4)), step, (0, x, 0.5)
+        )
+    executable = run_both(found[1:2], {x: points((19,), "float64")}, check=True)
+    assert own_trips(executable)
+
+
 BEGINNING: dict[str, tuple[tuple[int, ...], Callable[[], Any]]] = {
     "an array": ((19,), lambda: np.ones(19, "bool")),
     "an array of one": ((1,), lambda: np.ones(1, "bool")),
