@@ -215,7 +215,7 @@ call("jacobian", "ab b", lambda x, y: gx.jacobian(x @ y, [x, y], mode="forward")
 call("hessian", "a b", lambda x, y: gx.hessian(gx.sum(gx.outer(gx.sin(x), y)), [x]))
 call("hvp", "ab b ab", lambda x, y, z: gx.hvp(gx.sum(gx.sin(x * y)), x, z))
 call("custom_gradient", "ab b", lambda x, y: gx.custom_gradient(lambda v: (gx.sum(v, 0) * y, lambda c: gx.ones_like(x) * c * y))(x))  # noqa: E501
-call("custom_jvp", "ab b", lambda x, y: gx.custom_jvp(lambda v: (v * 2, lambda t: t * y))(x))
+call("custom_jvp", "ab b", lambda x, y: gx.custom_jvp(lambda v: (v + y, lambda t: t + y * 0))(x))
 call("implicit", "a ab", lambda x, y: gx.implicit(lambda v, x: 2 * v - x, lambda x: x / 2, x) + y)
 call("checkpoint", "ab b", lambda x, y: list(gx.checkpoint(lambda v, w: (v * w, v + w))(x, y)))
 call("switch", "i:. ab b ab", lambda n, x, y, z: gx.switch(n, [lambda x, y, z: x + y + z, lambda x, y, z: x + y - z], x, y, z))  # noqa: E501
