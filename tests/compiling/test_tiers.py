@@ -21,7 +21,7 @@ from at_once import at_once
 from bits import same_bits
 from slow_parameters import slow_unless
 from tier_harness import array, assert_same, large
-from tools import FORKING
+from tools import FORKING, lean_environment
 
 import graphc as gx
 import graphc.compiling.compiler
@@ -283,7 +283,8 @@ def ran(
 ) -> str:
     done = subprocess.run(
         [*FORKING, "-c", SCRIPT.format(length=length, more=more, before=before)],
-        capture_output=True, text=True, timeout=600, check=False, env=environment,
+        capture_output=True, text=True, timeout=600, check=False,
+        env=lean_environment(environment),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

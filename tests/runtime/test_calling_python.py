@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import ROOT
+from tools import ROOT, lean_environment
 
 import graphc as gx
 
@@ -367,7 +367,7 @@ threading.Thread(target=run, daemon=True).start()
 assert begun.wait(50)
 print("done")
 """
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = lean_environment(os.environ | {"PYTHONPATH": str(ROOT)})
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=environment
     )

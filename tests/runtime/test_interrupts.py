@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from at_once import at_once
-from tools import ROOT, child_environment, script_output
+from tools import ROOT, child_environment, lean_environment, script_output
 
 import graphc as gx
 from graphc.aot.publish import publish
@@ -189,7 +189,7 @@ print(grown(10_000, count) - before)
 def growth(count: int, cache: str) -> float:
     """The bytes that stay for each of so many further programs."""
     command = [sys.executable, "-c", GROWTH, str(count)]
-    environment = child_environment(GRAPHC=f"cache={cache}")
+    environment = lean_environment(child_environment(GRAPHC=f"cache={cache}"))
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, check=True
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from at_once import at_once
-from tools import FORKING
+from tools import FORKING, lean_environment
 
 import graphc as gx
 from graphc.base import threads as base_threads
@@ -119,9 +119,11 @@ def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
             return found
     """
     script = textwrap.dedent(head) + textwrap.dedent(text)
+    environment = lean_environment(options.pop("env", None))
     return subprocess.run(
-        [*FORKING, "-c", script], capture_output=True, text=True, timeout=600, **options
-    )
+        [*FORKING, "-c", script],
+        capture_output=True, text=True, timeout=600, env=environment, **options,
+    )  # fmt: skip
 
 
 def test_a_forked_child_makes_threads_of_its_own() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import soak
 from slow_parameters import slow_unless
-from tools import FORKING, ROOT, SUPPORT, child_environment, script_output
+from tools import FORKING, ROOT, SUPPORT, child_environment, lean_environment, script_output
 
 RESIDENT = 20_000
 """KB by which the resident set may grow."""
@@ -27,8 +27,9 @@ RESIDENT = 20_000
 def test_threads_on_one_session(runs: int) -> None:
     """8 threads run, assign, read and fork; each number is right, and each child goes on."""
     command = [*FORKING, str(SUPPORT / "soak.py"), "threads", str(runs)]
+    environment = lean_environment(child_environment())
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env=child_environment(), check=False
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     grown, failed = map(int, done.stdout.split())
@@ -47,7 +48,8 @@ def test_a_kill_while_saving_loses_nothing(kills: int, tmp_path: Path) -> None:
     for _ in range(kills):
         command = [sys.executable, str(SUPPORT / "soak.py"), "saves", str(path)]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=child_environment()
+            command, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            env=lean_environment(child_environment()),
         ) as process:
             assert process.stdout is not None and process.stdout.readline() == "begun\n"
             time.sleep(0.05 + draw.random() * 0.1)

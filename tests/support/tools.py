@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -47,6 +47,16 @@ def child_environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
+def lean_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """An environment where ``ml_dtypes`` is not installed, for processes that need no such dtype.
+
+    To import it takes 0.8 s of the processor, four times as long as all else of graphc.
+    """
+    environment = dict(os.environ if given is None else given)
+    paths = [str(SUPPORT / "without"), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def script_output(name: str, *arguments: object) -> str:
     """What a script of this folder prints.
 
@@ -55,7 +65,8 @@ def script_output(name: str, *arguments: object) -> str:
     """
     done = subprocess.run(
         [sys.executable, str(SUPPORT / name), *map(str, arguments)],
-        capture_output=True, text=True, cwd=ROOT, env=child_environment(), check=False,
+        capture_output=True, text=True, cwd=ROOT, check=False,
+        env=lean_environment(child_environment()),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
