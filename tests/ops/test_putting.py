@@ -75,6 +75,8 @@ def test_groups_of_rows(unknown: bool) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
     with pytest.raises(gx.ShapeError, match="3 matrices and 2 group sizes"):
         run(gx.ragged_dot, left, right, np.ones(2, np.int64), unknown=unknown)
+    with pytest.raises(gx.ShapeError, match=r"ragged_dot of \[\d+, \d+\] and \[\d+, 1, \d+\]"):
+        run(gx.ragged_dot, left, right[:, :1], np.ones(3, np.int64), unknown=unknown)
 
 
 def test_scales_of_blocks() -> None:

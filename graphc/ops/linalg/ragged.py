@@ -47,6 +47,10 @@ def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any) -> Value:
     message = "ragged_dot of {} matrices and {} group sizes"
     count_of = (right.shape[0], sizes.shape[0])
     guards = unproved([count_of], message, *count_of)
+    # an einsum would broadcast a depth of 1
+    depth = left.shape[1], right.shape[1]
+    guards += unproved([depth], "ragged_dot of {} and {}", left.shape, right.shape)
+    left = with_shape(left, (left.shape[0], right.shape[1]), guards)
     sizes = with_shape(sizes, (right.shape[0],), guards)
     sums = surface_function("cumsum")(converted(sizes, int64))
     rows = iota_beside((left.shape[0],), 0, int64, left)
