@@ -23,7 +23,7 @@ from graphc.base.errors import ArtifactError
 from graphc.base.paths import path_text
 
 FORMAT = "graphc library"
-FORMAT_VERSION = 14
+FORMAT_VERSION = 15
 
 MARK = f'{{\n "format": "{FORMAT}"'.encode()
 """How a signature begins."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphc.base.errors import VerifyError
 from graphc.ir.dims.expressions import Dim, DimExpr, parts_of, product, symbol_name, symbols_of
+from graphc.ir.dims.magnitude import may_exceed
 from graphc.ir.dtypes import DType
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.signature import Buffer as Buffer
@@ -115,6 +116,11 @@ class Kernel:
     def dims(self) -> tuple[str, ...]:
         """Names of the symbols it needs, sorted."""
         return tuple(sorted(map(symbol_name, self.symbols)))
+
+    @property
+    def reckoned(self) -> tuple[Dim, ...]:
+        """The dims that it computes which might not fit in an int64."""
+        return may_exceed(self._mentioned(), [buffer.type.size for buffer in self.buffers])
 
     @property
     def sizes(self) -> tuple[DimExpr, ...]:

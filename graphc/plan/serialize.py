@@ -28,7 +28,7 @@ from graphc.base.source import Location
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array
 from graphc.ir.dims import expressions as dims
-from graphc.ir.dims.expressions import DimExpr
+from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.kernel.signature import Buffer, Site, Split
@@ -68,7 +68,9 @@ class StoredKernel:
     It has what a ``Kernel`` has, without loading what those are made of.
     """
 
-    __slots__ = ("_text", "_whole", "buffers", "dims", "name", "sites", "sizes", "split")
+    __slots__ = (
+        "_text", "_whole", "buffers", "dims", "name", "reckoned", "sites", "sizes", "split",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -78,6 +80,7 @@ class StoredKernel:
         split: Split | None,
         dims: tuple[str, ...],
         sizes: tuple[DimExpr, ...],
+        reckoned: tuple[Dim, ...],
         text: str,
     ) -> None:
         self.name = name
@@ -86,6 +89,7 @@ class StoredKernel:
         self.split = split
         self.dims = dims
         self.sizes = sizes
+        self.reckoned = reckoned
         self._text = text
         self._whole: Kernel | None = None
 
@@ -161,7 +165,7 @@ class _Writer:
         text = print_kernel(bare)
         self.texts.append(text)
         start, self._end = self._end, self._end + len(text)
-        around.append(self.data(value.sizes))
+        around += [self.data(value.sizes), self.data(value.reckoned)]
         return [around, list(value.dims), start, self._end]
 
     def run(self, kind: type, records: Sequence[Any]) -> list[Any]:
@@ -271,9 +275,9 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
             return record
         if kind == _KERNEL:
             around, names, start, end = content
-            name, buffers, sites, split, sizes = _tuples(around)
-            dims_ = tuple(names)
-            return StoredKernel(name, buffers, sites, split, dims_, sizes, texts[start:end])
+            name, buffers, sites, split, sizes, reckoned = _tuples(around)
+            own, text = tuple(names), texts[start:end]
+            return StoredKernel(name, buffers, sites, split, own, sizes, reckoned, text)
         return tables[kind][content]
 
     def records(run: list[Any]) -> Iterable[Any]:

@@ -48,6 +48,7 @@ class PlanTables(NamedTuple):
         works: the numbers of what the tasks of groups take, in picoseconds.
         bounds: for each group how many tasks it has, and where each begins and the last one ends,
             in steps counted from its first one.
+        reckoned: the numbers of what kernels compute that might not fit in 64 bits.
     """
 
     symbols: tuple[DimExpr, ...]
@@ -67,6 +68,7 @@ class PlanTables(NamedTuple):
     shown: list[int]
     works: list[int]
     bounds: list[int]
+    reckoned: list[int]
 
     def number(self, dim: Dim) -> int:
         """The number of a dim, a new one if it has none."""
@@ -82,8 +84,9 @@ def tables_of(plan: Plan, symbols: Sequence[DimExpr]) -> PlanTables:
     layout = plan.layout
     assert layout is not None, "a plan is placed before it runs"
     tables = PlanTables(
-        tuple(symbols), {}, [], [], [], [], [], [], [], [], [], [], [], len(plan.guards), [], [], []
-    )
+        tuple(symbols), {}, [], [], [], [], [], [], [], [], [], [], [], len(plan.guards),
+        [], [], [], [],
+    )  # fmt: skip
     for guard in plan.guards:
         _add_guard(tables, guard)
     _add_steps(tables, plan)
@@ -128,6 +131,8 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
                     index[part] if is_symbol(part) else ~number(part)
                     for part in plan.kernels[function].sizes
                 ]
+                if own:
+                    tables.reckoned.extend(map(number, plan.kernels[function].reckoned))
             cells += own
             results = places[function]
             # most have a result that is known not to be empty

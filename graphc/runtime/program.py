@@ -416,7 +416,7 @@ class Program:
                         bound = self._bounds[key] = _new_bound(self, binding)
                     except OverflowError as error:
                         raise ShapeError(
-                            "these sizes are too large: a number of bytes exceeds 64 bits",
+                            "these sizes are too large: what is computed of them exceeds 64 bits",
                             where=caller(),
                             hint=", ".join(f"{name} is {size}" for name, size in binding.items()),
                         ) from error

@@ -124,7 +124,7 @@ class Template:
         Whoever bound the symbols has checked these, and not all of their parts need have a value.
         """
         tables = self.tables
-        numbers = {*tables.buffers, *tables.idle_sizes, *tables.works}
+        numbers = {*tables.buffers, *tables.idle_sizes, *tables.works, *tables.reckoned}
         numbers.update(~cell for cell in {*tables.cells} if cell < 0)
         for _, extent, work, *_ in tables.rows(tables.cuts, CUT_FIELDS):
             numbers |= {extent, work}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from at_once import at_once
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError
+from graphc.ir.dims.magnitude import may_exceed
 from graphc.plan.ir import Launch
 from graphc.plan.memory import Buffer, MemoryProblem
 from graphc.runtime import address
@@ -174,3 +176,38 @@ def test_sizes_that_64_bits_do_not_hold(times: int) -> None:
     assert caught.value.where is not None
     assert "is 3" in str(caught.value)
     assert session.run(y, {x: []}).shape == (0,)
+
+
+LARGE: dict[str, Callable[[gx.Value, Any], gx.Value]] = {
+    "where a slice begins": lambda x, n: x[(n * 2**40) * (n * 2**40) - 5 :: -1],
+    "by how much rows turn": lambda x, n: gx.roll(x, n * 2**62 + 1),
+    "which diagonal": lambda x, n: gx.tri(n, n, n * 2**61) @ x,
+    "an end that another one limits": lambda x, n: x[: n * n * 2**61],
+}
+
+
+@pytest.mark.parametrize("carrier", ["session", "cached", "library"])
+@pytest.mark.parametrize("name", LARGE)
+def test_places_that_64_bits_do_not_hold(name: str, carrier: str, tmp_path: Path) -> None:
+    """What a kernel computes of sizes is checked, too, where no array is as large."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float64", name="x")
+        y = LARGE[name](x, x.shape[0])
+    options = gx.Options(cache=str(tmp_path / "cache") if carrier == "cached" else "off")
+    for _ in range(1 + (carrier == "cached")):
+        run: Any = gx.Session(graph, options=options).compile([y], [x])
+        if carrier == "library":
+            gx.aot.compile(run, tmp_path / "library", kind="package")
+            run = gx.aot.load(tmp_path / "library")
+        with pytest.raises(gx.ShapeError, match="these sizes are too large"):
+            run(np.arange(5.0))
+        assert np.size(run(np.zeros(0))[0]) == 0
+
+
+def test_sums_of_sizes_of_arrays_are_not_reckoned() -> None:
+    with gx.Graph():
+        b, n, m = gx.placeholder((None, None, None)).shape
+    assert may_exceed([n * m, 4 * n * m + n, n + 3, b * 1000], [b * n * m]) == ()
+    assert may_exceed([n * m], [b * n]) == (n * m,)
+    # a quotient may be of no value
+    assert may_exceed([n * 2**40, n * 2**40 // m], [b]) == (n * 2**40,)

@@ -191,6 +191,8 @@ class KernelWatch:
         """Runs step by step; gives the results, a failed check, or None if there is more to run."""
         try:
             binding = program.bind(arrays)
+            # refuses sizes whose sums and products are too large
+            program._bound(arrays)
         except GraphcError:
             return None
         with self._lock:

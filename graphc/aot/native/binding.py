@@ -155,7 +155,7 @@ def _emit_bind(module: ModuleEmitter) -> None:
     evaluate = program["evaluate"]
     overflow = r.call_at(evaluate, I1, known.at(0), context["sizes_at"])
     with r.when(overflow):
-        text = r.text("these sizes are too large: a number of bytes exceeds 64 bits")
+        text = r.text("these sizes are too large: what is computed of them exceeds 64 bits")
         refuse(r, at, text, (), BAD_DIMS)
     code = r.call("graphc_guards", I64, at)
     with r.when(code.differs(OK)):

@@ -57,6 +57,8 @@ def _emit(
     for kind, *operands in steps:
         if kind == "const":
             values.append(e.const(operands[0]))
+            if overflows is not None and not -(2**63) <= operands[0] < 2**63:
+                overflows.append(e.const(True, I1))
         elif kind == "given":
             values.append(known[operands[0]])
         elif kind == "select":
