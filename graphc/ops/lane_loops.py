@@ -43,7 +43,7 @@ TAPE = "rows of a stack are read before all are written"
 COUNTED = "lanes run trips of their own, and something reads how many"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LaneForm:
     """What stands for what in a loop of lanes.
 
@@ -63,7 +63,7 @@ class LaneForm:
     own: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LaneBody:
     """A fused body that runs loops of lanes, one after the other.
 
