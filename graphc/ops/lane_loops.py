@@ -226,13 +226,13 @@ def _condition_obstacle(
     loop: WhileLoop, shape: Shape, differing: Collection[Value]
 ) -> str | None:
     """Why lanes might differ in whether there is another trip, or can't tell for themselves."""
-    condition, own = loop.condition, own_condition(loop)
-    told = _Walk(() if own is None else shape, set(), condition.inputs[loop.count :])
+    condition, goes_on = loop.condition, own_condition(loop)
+    told = _Walk(() if goes_on is None else shape, set(), condition.inputs[loop.count :])
     outside = dict(zip(condition.inputs[loop.count :], loop.captured, strict=True))
     told.lanes.update(own for own, value in outside.items() if value in differing)
     told.lanes.update(value for value in condition.inputs[: loop.count] if value.shape)
-    if own is not None:
-        found = [told.obstacle(node) for node in condition.leading_to([own])]
+    if goes_on is not None:
+        found = [told.obstacle(node) for node in condition.leading_to([goes_on])]
         return next((text for text in found if text is not None), None)
     for node in condition.nodes:
         if not told.lanes.isdisjoint(node.inputs):

@@ -36,12 +36,14 @@ def emit_plain_loop(
     arguments = [carry.argument for carry in carries]
     words = _words_of_bools(k, statement, uniform)
 
-    def lasts(phis: Sequence[Reg]) -> Reg:
-        """Whether any lane goes on."""
-        told = statement.lasts
-        assert told is not None, "else this is not asked"
-        phi = phis[arguments.index(told)]
-        return any_lane(e, phi if told not in words else phi < 0)
+    def value_of(argument: Var, register: Reg) -> Reg:
+        """What a carried register holds."""
+        return register < 0 if argument in words else register
+
+    def any_goes_on(phis: Sequence[Reg]) -> Reg:
+        place = next(n for n, argument in enumerate(arguments) if argument is statement.lasts)
+        return any_lane(e, value_of(arguments[place], phis[place]))
+
     def carried(argument: Var, value: Var) -> Reg:
         found = k.uniform(value) if argument in uniform else k.spread(value)
         assert found is not None, "what agrees is one register"
@@ -52,24 +54,22 @@ def emit_plain_loop(
     lower, upper = bounds or k.bounds(statement)
     picked = gathered_rows(k, statement)
     k.held = {}
-    going = None if statement.lasts is None else lasts
-    with e.loop(lower, upper, 1, initial, lasts=going) as loop:
+    lasts = None if statement.lasts is None else any_goes_on
+    with e.loop(lower, upper, 1, initial, lasts=lasts) as loop:
         if picked:
             prefetch_rows(k, statement, picked, loop.index, upper)
         k.bind(statement.index, loop.index)
         for argument, register in zip(arguments, loop.carries, strict=True):
-            k.bind(argument, register < 0 if argument in words else register)
+            k.bind(argument, value_of(argument, register))
         with k.ranges.iteration(statement, loop.index):
             (k.statements if carries else k.iteration)(statement.body)
         loop.yields = [carried(carry.argument, carry.following) for carry in carries]
     k.held = {}
     for carry, register in zip(carries, loop.results, strict=True):
-        k.bind(carry.result, register < 0 if carry.argument in words else register)
+        k.bind(carry.result, value_of(carry.argument, register))
 
 
-def _words_of_bools(
-    k: KernelScope, loop: Block, uniform: Collection[Var]
-) -> dict[Var, str]:
+def _words_of_bools(k: KernelScope, loop: Block, uniform: Collection[Var]) -> dict[Var, str]:
     """For the bools that lanes carry the integers whose sign they are.
 
     Without mask registers a bool of a lane is as wide as the numbers that it decides on. LLVM would

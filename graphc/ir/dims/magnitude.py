@@ -28,9 +28,12 @@ def may_exceed(dims: Iterable[Dim], sizes: Iterable[Dim]) -> tuple[Dim, ...]:
     measure = _Measure(sizes)
     found: dict[Dim, None] = {}
     for dim in dims:
-        new = atoms_in_order(dim, measure.bits)
-        for part in (*(part for atom in new for part in atom.arguments), dim):
-            # atoms stand behind those of their arguments
+        parts: list[Dim] = []
+        # atoms stand behind those of their arguments
+        for atom in atoms_in_order(dim, measure.bits):
+            measure.note(atom)
+            parts += atom.arguments
+        for part in (*parts, dim):
             if measure.of(part) > _NUMBER and not measure.divides(part):
                 found[part] = None
     return tuple([dim for dim in found if not isinstance(dim, int)])
@@ -40,13 +43,21 @@ class _Measure:
     """How many digits dims have at most.
 
     Attributes:
-        bits: those of the atoms that have been met.
+        bits: those of the atoms that have been noted.
     """
 
     def __init__(self, sizes: Iterable[Dim]) -> None:
         self._arrays = [dict(monomial) for size in sizes for monomial, _ in terms_of(size)]
         self.bits: dict[Atom, int] = {}
         self._dividing: set[Atom] = set()
+
+    def note(self, atom: Atom) -> None:
+        """Measures an atom, those of its arguments being noted."""
+        arguments = atom.arguments
+        self.bits[atom] = max(map(self.of, arguments), default=_AXIS)
+        divides = atom.kind in DIVIDING and not isinstance(arguments[1], int)
+        if divides or any(map(self.divides, arguments)):
+            self._dividing.add(atom)
 
     def of(self, dim: Dim) -> int:
         """The digits of a dim."""
@@ -60,21 +71,10 @@ class _Measure:
 
     def _made(self, monomial: Monomial) -> int:
         """Those of a product of atoms; of a part of an array's size those of that."""
-        for atom, _ in monomial:
-            if atom not in self.bits:
-                self._note(atom)
         for powers in self._arrays if monomial else ():
             if all(power <= powers.get(atom, 0) for atom, power in monomial):
                 return _ARRAY
         return sum(power * self.bits[atom] for atom, power in monomial)
-
-    def _note(self, atom: Atom) -> None:
-        arguments = atom.arguments
-        self.bits[atom] = max(map(self.of, arguments), default=_AXIS)
-        if atom.kind in DIVIDING and not isinstance(arguments[1], int):
-            self._dividing.add(atom)
-        if any(map(self.divides, arguments)):
-            self._dividing.add(atom)
 
 
 __all__ = ["may_exceed"]
